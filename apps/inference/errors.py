@@ -1,0 +1,57 @@
+"""What can go wrong at a model server.
+
+InferenceError
+├── NotConfigured        no server is set for this hop
+├── Unavailable          could not connect, or the server is not ready          (retryable)
+├── Overloaded           the server refused for load                            (retryable)
+├── TimedOut             it fell silent for longer than allowed                 (retryable)
+├── Interrupted          the stream ended before the server said it was done    (retryable)
+├── Rejected             the request itself is at fault; trying again is no use
+├── Unauthorised         the key is missing or wrong
+└── ProtocolError        the reply is not what the protocol says
+"""
+
+from __future__ import annotations
+
+
+class InferenceError(Exception):
+    """A model server did not do its part. `str()` says what failed, where, and what to do."""
+
+    code = "inference_error"
+    retryable = False
+
+
+class NotConfigured(InferenceError):
+    code = "not_configured"
+
+
+class Unavailable(InferenceError):
+    code = "unavailable"
+    retryable = True
+
+
+class Overloaded(InferenceError):
+    code = "overloaded"
+    retryable = True
+
+
+class TimedOut(InferenceError):
+    code = "timed_out"
+    retryable = True
+
+
+class Interrupted(InferenceError):
+    code = "interrupted"
+    retryable = True
+
+
+class Rejected(InferenceError):
+    code = "rejected"
+
+
+class Unauthorised(InferenceError):
+    code = "unauthorised"
+
+
+class ProtocolError(InferenceError):
+    code = "protocol_error"

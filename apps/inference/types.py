@@ -1,0 +1,111 @@
+"""The protocols behind which every model server stands, and what passes through them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Vectors = npt.NDArray[np.float32]
+
+
+class Embedder(Protocol):
+    """Turns text into unit vectors. Synchronous: called from workers and from pipeline threads."""
+
+    model_id: str
+    dimensions: int
+    max_tokens: int  # longer texts are cut by the model
+
+    def embed_query(self, text: str) -> Vectors:
+        """Shape (dimensions,), unit length. Ahead of any documents being embedded."""
+        ...
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """Shape (len(texts), dimensions), unit length."""
+        ...
+
+
+@dataclass(frozen=True)
+class WeightedWord:
+    """A word of the question, `question[start:end]`, and how much matching it says (its idf)."""
+
+    start: int
+    end: int
+    weight: float
+
+
+class Reranker(Protocol):
+    """Scores passages against a question. Synchronous."""
+
+    name: str  # "late-interaction", "cross-encoder" or "tei"
+
+    def score(
+        self, question: str, passages: Sequence[str], words: Sequence[WeightedWord] = ()
+    ) -> list[float]:
+        """One score a passage, in the order given; higher is better; scale is the reranker's own.
+
+        `words` weigh the question's tokens where the reranker can use that (late interaction);
+        without them every token that is not special counts alike.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class ChatTurn:
+    """One message of the prompt."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True)
+class GenerationRequest:
+    """What the model is asked."""
+
+    turns: tuple[ChatTurn, ...]
+    max_tokens: int
+    temperature: float = 0.0
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+
+
+@dataclass(frozen=True)
+class TextDelta:
+    """Newly generated text, never empty."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The end of a generation that went well; always the last event."""
+
+    reason: Literal["stop", "length"]
+    prompt_tokens: int
+    completion_tokens: int
+    estimated: bool = False  # the server gave no usage: counted here
+    details: dict[str, float] = field(default_factory=dict)  # e.g. llama.cpp's timings, in ms
+
+
+GenerationEvent = TextDelta | Finished
+
+
+class Generator(Protocol):
+    """Streams an answer. Asynchronous; closing the iterator closes the connection at once."""
+
+    name: str
+
+    def stream(self, request: GenerationRequest) -> AsyncIterator[GenerationEvent]:
+        """Yield TextDelta, then one Finished; raise an InferenceError for anything else."""
+        ...
+
+    async def count_tokens(self, text: str) -> int:
+        """Tokens of `text` in the model's vocabulary; an upper estimate where it cannot be asked."""
+        ...
+
+    async def health(self) -> None:
+        """Return when the server is ready; raise an InferenceError otherwise."""
+        ...

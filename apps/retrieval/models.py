@@ -1,0 +1,152 @@
+"""Search tables. They hold no readable text and no policy: every query names the tenant itself.
+
+Row-level security makes `<=>`, `<#>` and `@@` post-filters (they are not leakproof), which costs
+recall and time; the text of a hit is fetched afterwards under row-level security.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import ClassVar
+
+from django.contrib.postgres.search import SearchVectorField
+from django.db import models
+from pgvector.django import HalfVectorField, SparseVectorField
+
+from apps.documents.models import Chunk, Collection, Document
+from apps.tenants.models import Tenant
+
+
+class EmbeddingIndex(models.Model):
+    """What a vector belongs to: model, dimensions, prompt and chunker version."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    tenant = models.ForeignKey(Tenant, models.CASCADE, db_index=False)
+    model_id = models.CharField(max_length=200)
+    dimensions = models.PositiveIntegerField()
+    query_prompt = models.CharField(max_length=200, blank=True)
+    chunker_version = models.PositiveSmallIntegerField()
+    active = models.BooleanField(default=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["tenant", "id"], name="embedding_index_tenant_id"),
+            models.UniqueConstraint(
+                fields=["tenant", "model_id", "dimensions", "query_prompt", "chunker_version"],
+                name="embedding_index_once",
+            ),
+            # Questions are embedded with the one active index's model.
+            models.UniqueConstraint(
+                fields=["tenant"], condition=models.Q(active=True), name="embedding_index_active"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.model_id} ({self.dimensions})"
+
+
+class ChunkVector(models.Model):
+    """A chunk's embedding in one index. Unit length, so inner product is cosine."""
+
+    id = models.BigAutoField(primary_key=True)
+    tenant = models.ForeignKey(Tenant, models.CASCADE, db_index=False)
+    index = models.ForeignKey(
+        EmbeddingIndex, models.DO_NOTHING, db_constraint=False, db_index=False
+    )
+    collection = models.ForeignKey(
+        Collection, models.DO_NOTHING, db_constraint=False, db_index=False
+    )
+    document = models.ForeignKey(Document, models.DO_NOTHING, db_constraint=False, db_index=False)
+    chunk = models.ForeignKey(Chunk, models.DO_NOTHING, db_constraint=False, db_index=False)
+    # No dimension in the type: one table serves every model; queries and HNSW indexes cast.
+    embedding = HalfVectorField()
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["tenant", "index", "chunk"], name="chunk_vector_once"),
+        ]
+        indexes: ClassVar = [
+            # Exact search reads one tenant's rows of one index, narrowed to collections.
+            models.Index(fields=["tenant", "index", "collection"], name="chunk_vector_exact"),
+            # Deleting a document cascades here.
+            models.Index(fields=["tenant", "document"], name="chunk_vector_document"),
+            models.Index(fields=["tenant", "chunk"], name="chunk_vector_chunk"),
+        ]
+
+    def __str__(self) -> str:
+        return f"vector of {self.chunk_id}"
+
+
+class ChunkTerms(models.Model):
+    """A chunk's BM25 row: hashed stems to find it by, and their weights to score it with."""
+
+    id = models.BigAutoField(primary_key=True)
+    tenant = models.ForeignKey(Tenant, models.CASCADE, db_index=False)
+    collection = models.ForeignKey(
+        Collection, models.DO_NOTHING, db_constraint=False, db_index=False
+    )
+    document = models.ForeignKey(Document, models.DO_NOTHING, db_constraint=False, db_index=False)
+    chunk = models.ForeignKey(Chunk, models.DO_NOTHING, db_constraint=False, db_index=False)
+    length = models.PositiveIntegerField()  # terms in the chunk, repeats included
+    terms = SearchVectorField()  # lexemes are term ids, not words
+    weights = SparseVectorField()  # term id -> tf-saturated, length-normalised weight
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["tenant", "chunk"], name="chunk_terms_once"),
+        ]
+        indexes: ClassVar = [
+            models.Index(fields=["tenant", "collection"], name="chunk_terms_collection"),
+            # Deleting a document cascades here.
+            models.Index(fields=["tenant", "document"], name="chunk_terms_document"),
+        ]
+
+    def __str__(self) -> str:
+        return f"terms of {self.chunk_id}"
+
+
+class CollectionStatistics(models.Model):
+    """BM25's N and average length of a collection, kept by the indexing job."""
+
+    id = models.BigAutoField(primary_key=True)
+    tenant = models.ForeignKey(Tenant, models.CASCADE, db_index=False)
+    collection = models.ForeignKey(
+        Collection, models.DO_NOTHING, db_constraint=False, db_index=False
+    )
+    chunk_count = models.PositiveIntegerField(default=0)
+    total_length = models.PositiveBigIntegerField(default=0)
+    # The average the stored weights were computed with; far from the true one, they are redone.
+    weighted_with_average = models.FloatField(default=0.0)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["tenant", "collection"], name="collection_statistics_once"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"statistics of {self.collection_id}"
+
+
+class TermFrequency(models.Model):
+    """In how many chunks of a collection a term occurs."""
+
+    id = models.BigAutoField(primary_key=True)
+    tenant = models.ForeignKey(Tenant, models.CASCADE, db_index=False)
+    collection = models.ForeignKey(
+        Collection, models.DO_NOTHING, db_constraint=False, db_index=False
+    )
+    term = models.BigIntegerField()
+    chunk_count = models.PositiveIntegerField()
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["tenant", "collection", "term"], name="term_frequency_once"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"term {self.term} in {self.collection_id}"

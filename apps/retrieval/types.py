@@ -1,0 +1,49 @@
+"""What goes into retrieval and what comes out."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A chunk found by search, before its text is fetched."""
+
+    chunk_id: uuid.UUID
+    vector_score: float | None  # cosine, -1 to 1; None where no vector was searched
+    bm25_score: float | None  # None where BM25 did not return it
+    fused_score: float
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A chunk with its text, as it is shown, quoted and cited."""
+
+    chunk_id: uuid.UUID
+    document_id: uuid.UUID
+    document_name: str
+    heading_path: str
+    text: str
+    page_first: int
+    page_last: int
+    char_start: int
+    char_end: int
+    score: float  # orders passages within one answer; no absolute meaning
+    relevance: float  # 0 to 1, comparable between questions: is this about the question at all
+
+
+@dataclass(frozen=True)
+class Notice:
+    """Something that was degraded, in words for the reader."""
+
+    code: str  # e.g. "embedder_down", "reranker_down"
+    message: str
+
+
+@dataclass(frozen=True)
+class Retrieval:
+    """The outcome of one question's search, best passage first."""
+
+    passages: tuple[Passage, ...]
+    notices: tuple[Notice, ...] = ()

@@ -1,0 +1,64 @@
+"""Measuring hops where they happen.
+
+A `Trace` collects the hops of one answer or one ingestion in memory; `apps.telemetry.services`
+stores them. Nothing that is recorded may hold tenant text.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from time import perf_counter
+from typing import Literal
+
+Status = Literal["ok", "cached", "skipped", "degraded", "error"]
+Attribute = int | float | str | bool
+
+
+@dataclass
+class Hop:
+    """One hop being measured, or measured."""
+
+    name: str
+    started_at: datetime
+    status: Status = "ok"
+    wait_ms: float = 0.0  # in a queue, before work began
+    work_ms: float = 0.0
+    error_code: str = ""
+    attributes: dict[str, Attribute] = field(default_factory=dict)
+
+    def set(self, **attributes: Attribute) -> None:
+        """Attach figures or identifiers; never text."""
+        self.attributes.update(attributes)
+
+    def end_as(self, status: Status, error_code: str = "") -> None:
+        """Say that the hop did not simply work."""
+        self.status = status
+        self.error_code = error_code
+
+
+@dataclass
+class Trace:
+    """The hops of one answer or one ingestion."""
+
+    tenant_id: uuid.UUID
+    kind: Literal["answer", "ingestion"]
+    trace_id: uuid.UUID = field(default_factory=uuid.uuid4)
+    hops: list[Hop] = field(default_factory=list)
+
+    @contextmanager
+    def hop(self, name: str, *, wait_ms: float = 0.0) -> Iterator[Hop]:
+        """Measure a block as hop `name`. An exception marks it as an error and passes through."""
+        hop = Hop(name, datetime.now(UTC), wait_ms=wait_ms)
+        self.hops.append(hop)
+        start = perf_counter()
+        try:
+            yield hop
+        except BaseException as exc:
+            hop.end_as("error", getattr(exc, "code", type(exc).__name__))
+            raise
+        finally:
+            hop.work_ms = (perf_counter() - start) * 1000

@@ -1,0 +1,39 @@
+"""Storing what was measured and done."""
+
+from __future__ import annotations
+
+import uuid
+
+from apps.telemetry.hops import Trace
+from apps.telemetry.metrics import HOP_SECONDS
+from apps.telemetry.models import AuditEvent, Span
+
+
+def record_trace(trace: Trace) -> None:
+    """Store one span per hop, and count each in the process's metrics."""
+    for hop in trace.hops:
+        HOP_SECONDS.labels(trace.kind, hop.name, hop.status).observe(hop.work_ms / 1000)
+    Span.objects.bulk_create(
+        Span(
+            tenant_id=trace.tenant_id,
+            trace_id=trace.trace_id,
+            kind=trace.kind,
+            hop=hop.name,
+            status=hop.status,
+            started_at=hop.started_at,
+            wait_ms=hop.wait_ms,
+            work_ms=hop.work_ms,
+            error_code=hop.error_code[:60],
+            attributes=hop.attributes,
+        )
+        for hop in trace.hops
+    )
+
+
+def record_audit(
+    *, action: str, tenant_id: uuid.UUID | None, actor_id: int | None, subject_id: object = ""
+) -> None:
+    """Note who did what to what. `subject_id` is an identifier, never text of a tenant."""
+    AuditEvent.objects.create(
+        tenant_id=tenant_id, actor_id=actor_id, action=action, subject_id=str(subject_id)[:60]
+    )

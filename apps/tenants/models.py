@@ -1,0 +1,114 @@
+"""Tenants, the people in them, and how they get in."""
+
+from __future__ import annotations
+
+import uuid
+from typing import ClassVar
+
+from django.conf import settings
+from django.contrib.auth.models import AbstractUser
+from django.db import models
+from django.db.models.functions import Lower
+
+
+class User(AbstractUser):
+    """A person; belongs to tenants through memberships."""
+
+    email = models.EmailField("email address", unique=True)
+    # Site-wide operations: figures of every tenant, text of none unless the tenant grants it.
+    is_ops = models.BooleanField("operations", default=False)
+
+
+class Tenant(models.Model):
+    """An organisation. Every tenant-owned row carries its id."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    slug = models.SlugField(unique=True)
+    name = models.CharField(max_length=200)
+    time_zone = models.CharField(max_length=64, default="UTC")
+    ops_may_read_text = models.BooleanField(
+        default=False, help_text="Let site operations read this tenant's documents and chats."
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Role(models.TextChoices):
+    """What a member may do; each role includes the ones above it."""
+
+    MEMBER = "member", "Member"
+    CORPUS_ADMIN = "corpus_admin", "Corpus admin"
+    TENANT_MANAGER = "tenant_manager", "Tenant manager"
+
+
+class Membership(models.Model):
+    """A user's place and role in a tenant."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    tenant = models.ForeignKey(Tenant, models.CASCADE, related_name="memberships", db_index=False)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="memberships")
+    role = models.CharField(max_length=20, choices=Role, default=Role.MEMBER)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["tenant", "user"], name="membership_once"),
+            models.CheckConstraint(condition=models.Q(role__in=Role.values), name="membership_role"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user_id} in {self.tenant_id} as {self.role}"
+
+
+class Invitation(models.Model):
+    """An offer of membership to an e-mail address; only the token's hash is kept."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    tenant = models.ForeignKey(Tenant, models.CASCADE, related_name="invitations", db_index=False)
+    email = models.EmailField()
+    role = models.CharField(max_length=20, choices=Role, default=Role.MEMBER)
+    token_hash = models.CharField(max_length=64, unique=True)
+    invited_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField()
+    accepted_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            # One open invitation per address: inviting again replaces the token.
+            models.UniqueConstraint(
+                "tenant",
+                Lower("email"),
+                condition=models.Q(accepted_at__isnull=True),
+                name="invitation_open_once",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"invitation {self.id}"
+
+
+class ApiKey(models.Model):
+    """A credential for programs; shown once, kept as a hash, revocable at once."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    tenant = models.ForeignKey(Tenant, models.CASCADE, related_name="api_keys", db_index=False)
+    name = models.CharField(max_length=100)
+    prefix = models.CharField(max_length=12)
+    key_hash = models.CharField(max_length=64, unique=True)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField(null=True)
+    revoked_at = models.DateTimeField(null=True)
+    last_used_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes: ClassVar = [
+            # The keys page lists a tenant's keys, newest first.
+            models.Index(fields=["tenant", "-created_at"], name="api_key_by_tenant"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.prefix}…)"

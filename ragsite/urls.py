@@ -1,0 +1,15 @@
+"""Where everything is."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.urls import include, path
+
+urlpatterns = [
+    path("admin/", admin.site.urls),
+    path("accounts/", include("allauth.urls")),
+    path("", include("apps.tenants.urls")),
+    path("t/<slug:tenant_slug>/", include("apps.documents.urls")),
+    path("t/<slug:tenant_slug>/", include("apps.chat.urls")),
+    path("", include("apps.telemetry.urls")),
+]

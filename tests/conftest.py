@@ -1,0 +1,35 @@
+"""Fixtures every test may use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from pytest_django import DjangoDbBlocker
+
+from ragsite.stack.postgres import APP_ROLE, SUPERUSER
+from tests import parts
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """Migrate as the owner; the tests themselves run as the application role."""
+    from django.core.management import call_command
+    from django.db import connections
+
+    with django_db_blocker.unblock():
+        call_command("prepare_database", verbosity=0)
+        call_command("migrate", database="owner", verbosity=0)
+        connections["owner"].close()
+        _let_the_app_role_truncate()
+        yield
+        connections["default"].close()
+        connections["default"].close_pool()  # type: ignore[attr-defined]
+
+
+def _let_the_app_role_truncate() -> None:
+    """Tests that commit are cleaned up by TRUNCATE; the site's role has no such right."""
+    url = parts.postgres.url(SUPERUSER, parts.DATABASE)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"GRANT TRUNCATE ON ALL TABLES IN SCHEMA public TO {APP_ROLE}")
