@@ -7,7 +7,7 @@ stores them. Nothing that is recorded may hold tenant text.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -48,12 +48,15 @@ class Trace:
     kind: Literal["answer", "ingestion"]
     trace_id: uuid.UUID = field(default_factory=uuid.uuid4)
     hops: list[Hop] = field(default_factory=list)
+    # Told when a hop starts (work_ms still 0) and when it has ended; from whichever thread it ran.
+    listener: Callable[[Hop, Literal["started", "finished"]], None] | None = None
 
     @contextmanager
     def hop(self, name: str, *, wait_ms: float = 0.0) -> Iterator[Hop]:
         """Measure a block as hop `name`. An exception marks it as an error and passes through."""
         hop = Hop(name, datetime.now(UTC), wait_ms=wait_ms)
         self.hops.append(hop)
+        self._tell(hop, "started")
         start = perf_counter()
         try:
             yield hop
@@ -62,3 +65,8 @@ class Trace:
             raise
         finally:
             hop.work_ms = (perf_counter() - start) * 1000
+            self._tell(hop, "finished")
+
+    def _tell(self, hop: Hop, moment: Literal["started", "finished"]) -> None:
+        if self.listener is not None:
+            self.listener(hop, moment)
