@@ -1,0 +1,45 @@
+// Behaviour shared by all pages: menus close when left, dialogs open from buttons.
+
+document.addEventListener("click", (event) => {
+  for (const menu of document.querySelectorAll("details.menu[open]")) {
+    if (!menu.contains(event.target)) menu.open = false;
+  }
+  const opener = event.target.closest("[data-dialog]");
+  if (opener) {
+    const dialog = document.getElementById(opener.dataset.dialog);
+    if (dialog) openDialog(dialog, opener);
+  }
+  const closer = event.target.closest("[data-dialog-close]");
+  if (closer) closer.closest("dialog")?.close();
+  // A click on the backdrop is a click on the dialog element itself.
+  if (event.target.matches("dialog[open]")) event.target.close();
+});
+
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  for (const menu of document.querySelectorAll("details.menu[open]")) {
+    menu.open = false;
+    menu.querySelector("summary")?.focus();
+  }
+});
+
+// Typed confirmation: the button works once the name has been typed as it stands.
+document.addEventListener("input", (event) => {
+  const field = event.target.closest("[data-confirm-text]");
+  if (!field) return;
+  const button = field.form?.querySelector("[data-confirm-button]");
+  if (button) button.disabled = field.value.trim() !== field.dataset.confirmText;
+});
+
+// One dialog serves a whole list: the opener says which form action and name it is about.
+function openDialog(dialog, opener) {
+  const form = dialog.querySelector("form[data-dialog-form]");
+  if (form && opener.dataset.action) form.action = opener.dataset.action;
+  for (const slot of dialog.querySelectorAll("[data-dialog-name]")) {
+    slot.textContent = opener.dataset.name ?? "";
+  }
+  for (const field of dialog.querySelectorAll("[data-dialog-value]")) {
+    field.value = opener.dataset.name ?? "";
+  }
+  dialog.showModal();
+}
