@@ -10,6 +10,7 @@ from pytest_django import DjangoDbBlocker
 
 from ragsite.stack.postgres import APP_ROLE, SUPERUSER
 from tests import parts
+from tests.cast import _fast_passwords, cast  # noqa: F401 - fixtures
 
 
 @pytest.fixture(scope="session")
