@@ -1,0 +1,28 @@
+"""The ASGI application: pages over HTTP, the chat over websockets."""
+
+from __future__ import annotations
+
+import os
+
+from channels.auth import AuthMiddlewareStack
+from channels.routing import ProtocolTypeRouter, URLRouter
+from channels.security.websocket import OriginValidator
+from django.core.asgi import get_asgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ragsite.settings")
+# Before anything that imports models.
+pages = get_asgi_application()
+
+from django.conf import settings  # noqa: E402
+
+from apps.chat.routing import websocket_urlpatterns  # noqa: E402
+
+application = ProtocolTypeRouter(
+    {
+        "http": pages,
+        # Full origins, not ALLOWED_HOSTS: those ignore scheme and port, and "*" lets all in.
+        "websocket": OriginValidator(
+            AuthMiddlewareStack(URLRouter(websocket_urlpatterns)), settings.SITE_ORIGINS
+        ),
+    }
+)
