@@ -1,7 +1,11 @@
-"""Websocket addresses."""
+"""Where the websocket is."""
 
 from __future__ import annotations
 
-from django.urls import URLPattern
+from django.urls import path
 
-websocket_urlpatterns: list[URLPattern] = []
+from apps.chat.consumers import ChatConsumer
+
+websocket_urlpatterns = [
+    path("ws/t/<slug:tenant_slug>/chat/", ChatConsumer.as_asgi()),
+]

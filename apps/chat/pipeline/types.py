@@ -1,0 +1,77 @@
+"""What goes into the answering pipeline and what comes out of it."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+from typing import Literal
+
+from apps.gateway.types import Model
+from apps.inference.types import ChatTurn
+from apps.retrieval.types import Notice, Passage
+
+
+@dataclass(frozen=True)
+class AnswerRequest:
+    """One question, and all that is needed to answer it."""
+
+    tenant_id: uuid.UUID
+    question: str
+    collection_ids: tuple[uuid.UUID, ...]
+    model: Model | None  # None: no model server is configured
+    history: tuple[ChatTurn, ...] = ()  # earlier turns, oldest first
+
+
+@dataclass(frozen=True)
+class SourcesFound:
+    """The passages the answer may cite; marker n is `passages[n - 1]`."""
+
+    passages: tuple[Passage, ...]
+
+
+@dataclass(frozen=True)
+class NoticeGiven:
+    """Something was degraded: said to the reader at once."""
+
+    notice: Notice
+
+
+@dataclass(frozen=True)
+class TextWritten:
+    """More of the answer, as Markdown."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One sentence of the answer, `text[start:end]`, and the passages that support it."""
+
+    start: int
+    end: int
+    markers: tuple[int, ...]
+    supported: bool
+
+
+@dataclass
+class Outcome:
+    """The whole answer; the last event. Filled as the pipeline goes, so that a stop keeps it."""
+
+    kind: Literal["generated", "quoted", "not_found"] = "generated"
+    text: str = ""
+    passages: tuple[Passage, ...] = ()
+    given: int = 0  # how many of them, from the first, the model was shown
+    sentences: tuple[Sentence, ...] = ()
+    notices: list[Notice] = field(default_factory=list)
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    tokens_estimated: bool = False
+    interrupted: bool = False  # the generator failed after it had begun
+
+    @property
+    def cited(self) -> tuple[int, ...]:
+        """The markers that the answer's sentences earned, ascending."""
+        return tuple(sorted({marker for s in self.sentences for marker in s.markers}))
+
+
+PipelineEvent = SourcesFound | NoticeGiven | TextWritten | Outcome

@@ -1,0 +1,250 @@
+"""Writing conversations: a question is stored before it is answered, an answer when it has ended."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from django.conf import settings
+from django.utils import timezone
+
+from apps.chat.errors import (
+    NoCollection,
+    QuestionEmpty,
+    QuestionTooLong,
+    UnknownAnswer,
+    UnknownCollection,
+    UnknownConversation,
+)
+from apps.chat.models import Citation, Conversation, Message, MessageRole, MessageState
+from apps.chat.pipeline.types import AnswerRequest, Outcome
+from apps.chat.selectors import history_before
+from apps.documents.selectors import collections_for, existing_document_ids
+from apps.gateway.errors import UnknownModel
+from apps.gateway.service import find_model
+from apps.gateway.types import Model
+from apps.retrieval.types import Passage
+from apps.telemetry.hops import Trace
+from apps.telemetry.services import record_audit, record_trace
+from apps.tenants.access import Access
+from apps.tenants.scope import tenant_scope
+
+TITLE_CHARS = 80
+
+
+@dataclass(frozen=True)
+class StartedAnswer:
+    """What the runner of an answer needs to know; `request` goes to the pipeline."""
+
+    conversation_id: uuid.UUID
+    title: str
+    question_id: uuid.UUID
+    answer_id: uuid.UUID
+    request: AnswerRequest
+
+    def citation_id(self, marker: int) -> uuid.UUID:
+        """Known before the row is stored: a source can be named while it is being written."""
+        return uuid.uuid5(self.answer_id, str(marker))
+
+
+def clean_question(text: str) -> str:
+    """The question without NUL bytes and outer white space; raises when empty or too long."""
+    question = text.replace("\x00", "").strip()
+    if not question:
+        raise QuestionEmpty("Type a question first.")
+    limit = settings.QUESTION_MAX_CHARS
+    if len(question) > limit:
+        raise QuestionTooLong(
+            f"The question has {len(question):,} characters; the limit is {limit:,}. Shorten it."
+        )
+    return question
+
+
+def start_answer(
+    *,
+    access: Access,
+    question: str,
+    conversation_id: uuid.UUID | None,
+    collection_ids: Sequence[uuid.UUID],
+    model_alias: str,
+) -> StartedAnswer:
+    """Store the question and an empty answer; say what the pipeline is to do."""
+    question = clean_question(question)
+    model = _pick_model(model_alias)
+    with tenant_scope(access.tenant.id):
+        picked = _pick_collections(access, collection_ids)
+        conversation = _open_conversation(access, conversation_id, question)
+        conversation.collection_ids = [str(each) for each in picked]
+        conversation.model = model.alias if model else ""
+        conversation.save(update_fields=["collection_ids", "model", "updated_at"])
+        asked = Message.objects.create(
+            tenant=access.tenant,
+            conversation=conversation,
+            role=MessageRole.QUESTION,
+            text=question,
+        )
+        return _begin(access, conversation, asked, picked, model)
+
+
+def restart_answer(*, access: Access, answer_id: uuid.UUID, model_alias: str) -> StartedAnswer:
+    """Answer the question of `answer_id` once more. The earlier answer stays; the latest is shown."""
+    model = _pick_model(model_alias)
+    with tenant_scope(access.tenant.id):
+        old = (
+            Message.objects.select_related("conversation")
+            .filter(
+                tenant=access.tenant,
+                id=answer_id,
+                role=MessageRole.ANSWER,
+                conversation__user=access.user,
+            )
+            .exclude(state=MessageState.STREAMING)
+            .first()
+        )
+        asked = old and Message.objects.filter(tenant=access.tenant, id=old.in_reply_to).first()
+        if old is None or asked is None:
+            raise UnknownAnswer("That answer is no longer there. Reload the page.")
+        conversation = old.conversation
+        picked = _pick_collections(
+            access, [uuid.UUID(each) for each in conversation.collection_ids]
+        )
+        return _begin(access, conversation, asked, picked, model)
+
+
+def store_sources(*, access: Access, started: StartedAnswer, passages: Sequence[Passage]) -> None:
+    """Store the passages of an answer as places in documents, so that they can be opened."""
+    with tenant_scope(access.tenant.id):
+        # A document may have been deleted since it was searched.
+        existing = existing_document_ids(access.tenant.id, {p.document_id for p in passages})
+        Citation.objects.bulk_create(
+            Citation(
+                id=started.citation_id(marker),
+                tenant=access.tenant,
+                message_id=started.answer_id,
+                marker=marker,
+                document_id=passage.document_id if passage.document_id in existing else None,
+                document_name=passage.document_name,
+                heading_path=passage.heading_path,
+                page_first=passage.page_first,
+                page_last=passage.page_last,
+                char_start=passage.char_start,
+                char_end=passage.char_end,
+                score=passage.relevance,
+            )
+            for marker, passage in enumerate(passages, start=1)
+        )
+
+
+def finish_answer(
+    *, access: Access, started: StartedAnswer, outcome: Outcome, state: MessageState, trace: Trace
+) -> None:
+    """Store what was written, which sources it earned, and what was measured.
+
+    Compare-and-set from `streaming`: an answer ends once.
+    """
+    with tenant_scope(access.tenant.id):
+        record_trace(trace)
+        Message.objects.filter(
+            tenant=access.tenant, id=started.answer_id, state=MessageState.STREAMING
+        ).update(
+            state=state,
+            text=outcome.text,
+            kind=outcome.kind,
+            notices=[asdict(notice) for notice in outcome.notices],
+            support=[asdict(sentence) for sentence in outcome.sentences],
+            prompt_tokens=outcome.prompt_tokens,
+            completion_tokens=outcome.completion_tokens,
+            tokens_estimated=outcome.tokens_estimated,
+            finished_at=timezone.now(),
+        )
+        Citation.objects.filter(
+            tenant=access.tenant, message_id=started.answer_id, marker__in=outcome.cited
+        ).update(cited=True)
+
+
+def rename_conversation(*, access: Access, conversation_id: uuid.UUID, title: str) -> None:
+    """Give one's own conversation another title; an empty one is ignored."""
+    title = " ".join(title.replace("\x00", "").split())[:TITLE_CHARS]
+    if title:
+        conversation = _own_conversation(access, conversation_id)
+        conversation.title = title
+        conversation.save(update_fields=["title"])
+
+
+def delete_conversation(*, access: Access, conversation_id: uuid.UUID) -> None:
+    """Remove one's own conversation with its messages and citations."""
+    _own_conversation(access, conversation_id).delete()
+    record_audit(
+        action="conversation.deleted",
+        tenant_id=access.tenant.id,
+        actor_id=access.user.id,
+        subject_id=conversation_id,
+    )
+
+
+def _pick_model(alias: str) -> Model | None:
+    """The model asked for; None where no server is configured at all (passages are quoted)."""
+    try:
+        return find_model(alias)
+    except UnknownModel:
+        if alias:
+            raise
+        return None
+
+
+def _pick_collections(access: Access, wanted: Sequence[uuid.UUID]) -> tuple[uuid.UUID, ...]:
+    allowed = set(collections_for(access).values_list("id", flat=True))
+    if not wanted:
+        raise NoCollection("Pick at least one collection to search.")
+    if unknown := [each for each in wanted if each not in allowed]:
+        raise UnknownCollection(
+            f"{len(unknown)} of the picked collections is not open to you or no longer there. "
+            "Reload the page and pick again."
+        )
+    return tuple(dict.fromkeys(wanted))
+
+
+def _open_conversation(
+    access: Access, conversation_id: uuid.UUID | None, question: str
+) -> Conversation:
+    if conversation_id is not None:
+        return _own_conversation(access, conversation_id)
+    title = " ".join(question.split())
+    if len(title) > TITLE_CHARS:
+        title = title[: TITLE_CHARS - 1].rsplit(" ", 1)[0] + "…"
+    return Conversation.objects.create(tenant=access.tenant, user=access.user, title=title)
+
+
+def _own_conversation(access: Access, conversation_id: uuid.UUID) -> Conversation:
+    conversation = Conversation.objects.filter(
+        tenant=access.tenant, user=access.user, id=conversation_id
+    ).first()
+    if conversation is None:
+        raise UnknownConversation("That conversation is no longer there. Start a new one.")
+    return conversation
+
+
+def _begin(
+    access: Access,
+    conversation: Conversation,
+    asked: Message,
+    collection_ids: tuple[uuid.UUID, ...],
+    model: Model | None,
+) -> StartedAnswer:
+    answer = Message.objects.create(
+        tenant=access.tenant,
+        conversation=conversation,
+        role=MessageRole.ANSWER,
+        state=MessageState.STREAMING,
+        in_reply_to=asked.id,
+        model=model.alias if model else "",
+    )
+    request = AnswerRequest(
+        tenant_id=access.tenant.id,
+        question=asked.text,
+        collection_ids=collection_ids,
+        model=model,
+        history=history_before(access.tenant.id, asked),
+    )
+    return StartedAnswer(conversation.id, conversation.title, asked.id, answer.id, request)
