@@ -1,0 +1,115 @@
+"""What happens inside the sandbox stays there, and ends in time with a clear error."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import subprocess
+import time
+
+import pytest
+
+from worker.sandbox import (
+    Limits,
+    SandboxCrashed,
+    SandboxError,
+    SandboxOutOfMemory,
+    SandboxOutputTooLarge,
+    SandboxRefused,
+    SandboxTimedOut,
+    run_sandboxed,
+)
+
+MIB = 1024 * 1024
+LIMITS = Limits(wall_s=10, memory_bytes=512 * MIB, output_bytes=4 * MIB)
+
+
+def run(name: str, limits: Limits = LIMITS, **payload: object) -> object:
+    return run_sandboxed(f"tests.worker.hostile:{name}", payload, limits=limits)
+
+
+def test_a_result_comes_back_as_it_was() -> None:
+    value = {"text": "naïve 世界", "numbers": [1, 2.5, None], "bytes": b"\x00"}
+    assert run("echo", value=value) == value
+
+
+def test_it_starts_within_half_a_second() -> None:
+    start = time.perf_counter()
+    run("echo", value=1)
+    assert time.perf_counter() - start < 0.5
+
+
+def test_the_environment_is_empty_of_secrets() -> None:
+    inside = run("environment")
+    assert isinstance(inside, dict)
+    assert not {"DATABASE_URL", "REDIS_URL", "SECRET_KEY"} & set(inside)
+
+
+def test_django_is_not_loaded_inside() -> None:
+    loaded = run("modules")
+    assert isinstance(loaded, list)
+    assert "django" not in loaded
+
+
+def test_an_error_with_a_code_keeps_code_and_words() -> None:
+    with pytest.raises(SandboxRefused, match="not this one") as caught:
+        run("decline")
+    assert caught.value.code == "declined"
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("eat_memory", SandboxOutOfMemory),
+        ("die", SandboxCrashed),
+        ("leave", SandboxCrashed),
+        ("flood", SandboxOutputTooLarge),
+        ("leak_words", SandboxCrashed),
+    ],
+)
+def test_a_misbehaving_function_ends_in_its_own_error(name: str, error: type[SandboxError]) -> None:
+    with pytest.raises(error):
+        run(name)
+
+
+def test_words_of_an_unforeseen_error_do_not_leave_the_sandbox() -> None:
+    with pytest.raises(SandboxCrashed) as caught:
+        run("leak_words")
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["hang", "spin"])
+def test_a_hanging_function_is_ended_in_time(name: str) -> None:
+    start = time.monotonic()
+    with pytest.raises(SandboxTimedOut):
+        run(name, Limits(wall_s=1, memory_bytes=512 * MIB))
+    assert time.monotonic() - start < 3
+
+
+def test_its_own_children_are_ended_with_it() -> None:
+    with pytest.raises(SandboxTimedOut):
+        run("hang_with_child", Limits(wall_s=1, memory_bytes=512 * MIB))
+    listing = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+    assert "sleep 613" not in listing.stdout
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs the right to make a network namespace")
+def test_the_network_is_out_of_reach() -> None:
+    if ctypes.CDLL(None).prctl(23, 21, 0, 0, 0) != 1:  # PR_CAPBSET_READ, CAP_SYS_ADMIN
+        pytest.skip("no network namespaces allowed here")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert run("reach", port=server.getsockname()[1]) is False
+
+
+def test_a_tick_may_end_the_run() -> None:
+    class Gone(Exception):
+        pass
+
+    def tick() -> None:
+        raise Gone
+
+    start = time.monotonic()
+    with pytest.raises(Gone):
+        run_sandboxed("tests.worker.hostile:hang", {}, limits=LIMITS, on_tick=tick)
+    assert time.monotonic() - start < 9

@@ -1,0 +1,75 @@
+"""The Celery application: `celery -A worker.celery worker`.
+
+One process, a pool of threads. Whatever may hang or eat memory runs in a sandbox process of its
+own (`worker.sandbox`) or behind an HTTP timeout, so Celery's process-killing time limits, which
+are prefork's, are not needed; and there is no pool of database connections to carry over a fork.
+The clock runs as a thread of the worker too (`worker.lifecycle`).
+"""
+
+from __future__ import annotations
+
+import os
+
+from celery import Celery
+from kombu import Queue
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ragsite.settings")
+
+from django.conf import settings
+
+INGEST, INDEX, MAINTENANCE = "ingest", "index", "maintenance"
+SWEEP_EVERY_S = 30
+# Far above the longest task (a parse is bounded by PARSE_TIMEOUT_S): a message is delivered again
+# only when its worker is gone. Documents are found sooner than that by the sweeper.
+VISIBILITY_TIMEOUT_S = 3600
+
+
+def broker_url(redis_url: str) -> str:
+    """`redis_url` as Kombu spells it: a UNIX socket's scheme is `redis+socket`."""
+    scheme, _, rest = (redis_url or "redis://127.0.0.1:1/0").partition("://")
+    return f"redis+socket://{rest}" if scheme == "unix" else f"{scheme}://{rest}"
+
+
+app = Celery("ragsite")
+app.conf.update(
+    broker_url=broker_url(settings.REDIS_URL),
+    broker_connection_retry=True,
+    broker_connection_retry_on_startup=True,
+    broker_connection_max_retries=None,
+    broker_transport_options={
+        "visibility_timeout": VISIBILITY_TIMEOUT_S,
+        "socket_connect_timeout": 2,
+        "global_keyprefix": "ragsite:",
+    },
+    visibility_timeout=VISIBILITY_TIMEOUT_S,
+    task_queues=[Queue(INGEST), Queue(INDEX), Queue(MAINTENANCE)],
+    task_default_queue=INGEST,
+    task_routes={
+        "documents.sweep": {"queue": MAINTENANCE},
+        "documents.*": {"queue": INGEST},
+        "retrieval.*": {"queue": INDEX},
+    },
+    task_serializer="json",
+    accept_content=["json"],
+    task_acks_late=True,
+    task_ignore_result=True,
+    task_publish_retry=False,
+    worker_prefetch_multiplier=1,
+    worker_pool="threads",
+    worker_concurrency=settings.WORKER_CONCURRENCY,
+    worker_hijack_root_logger=False,
+    worker_enable_remote_control=False,
+    worker_cancel_long_running_tasks_on_connection_loss=True,
+    beat_scheduler="celery.beat:Scheduler",
+    beat_schedule={
+        "sweep": {
+            "task": "documents.sweep",
+            "schedule": SWEEP_EVERY_S,
+            # One that waited for longer than this is overtaken by the next.
+            "options": {"expires": SWEEP_EVERY_S},
+        }
+    },
+    timezone="UTC",
+    task_cls="worker.tasks:QuietTask",
+)
+app.autodiscover_tasks()
