@@ -33,7 +33,8 @@ class Part:
     prepare: Callable[[], None] = _nothing  # before every start
     finish: Callable[[], None] = _nothing  # once it is ready, before others may use it
     stop_signal: signal.Signals = signal.SIGTERM
-    death_signal: signal.Signals = signal.SIGTERM  # what the kernel sends when we are gone
+    # What the kernel sends when we are gone: nobody is left to wait for a slow end.
+    death_signal: signal.Signals = signal.SIGKILL
     grace_s: float = 10.0
     timeout_s: float = 90.0
     one_shot: bool = False  # a step: ready once it has ended well
@@ -61,17 +62,16 @@ class Part:
         if self.one_shot and code == 0:
             return True
         if code is not None:
-            raise PartFailed(
-                f"{self.name} did not start ({process.exit_words(code)}); its log is {self.log}\n"
-                f"{process.tail(self.log)}".rstrip()
-            )
+            raise PartFailed(f"{self.name} ended while starting ({process.exit_words(code)})")
         if not self.one_shot and self.ready():
             return True
         if waited_s > self.timeout_s:
-            raise PartFailed(
-                f"{self.name} was not ready within {self.timeout_s:.0f} s; its log is {self.log}"
-            )
+            raise PartFailed(f"{self.name} was not ready within {self.timeout_s:.0f} s")
         return False
+
+    def failure(self, reason: object) -> PartFailed:
+        """The error to end with: why, and what the part said last."""
+        return PartFailed(f"{reason}. The end of {self.log}:\n{process.tail(self.log)}")
 
 
 def start_and_wait(part: Part) -> subprocess.Popen[bytes]:
@@ -88,6 +88,9 @@ def wait_for(part: Part, running: subprocess.Popen[bytes]) -> subprocess.Popen[b
         while not part.came_up(running, waited_s=time.monotonic() - started):
             time.sleep(POLL_S)
         part.finish()
+    except PartFailed as exc:
+        part.stop(running)
+        raise part.failure(exc) from None
     except BaseException:
         part.stop(running)
         raise

@@ -17,6 +17,7 @@ import psycopg
 from psycopg import sql
 
 from ragsite.stack.part import Part, start_and_wait
+from ragsite.stack.process import PartFailed
 
 SUPERUSER = "postgres"
 OWNER_ROLE = "ragsite_owner"
@@ -143,14 +144,17 @@ class Postgres:
         options = ["--auth=trust", "--encoding=utf8", "--locale=C.UTF-8", f"--username={SUPERUSER}"]
         if not self.durable:
             options.append("--no-sync")
-        subprocess.run(  # noqa: S603 - the wheel's own initdb
+        outcome = subprocess.run(  # noqa: S603 - the wheel's own initdb
             [str(binaries / "initdb"), *options, f"--pgdata={fresh}"],
-            check=True,
+            check=False,
             capture_output=True,
+            text=True,
             user=self.user,
             group=self.user,
             extra_groups=[] if self.user else None,
         )
+        if outcome.returncode != 0:
+            raise PartFailed(f"initdb could not make {self.data_dir}: {outcome.stderr.strip()}")
         fresh.rename(self.data_dir)
 
 
