@@ -23,7 +23,9 @@ DEBUG = env.boolean("DEBUG", False, "Django's debug pages. Never on where strang
 
 def _secret_key() -> str:
     """The configured key, or one made once and kept in VAR_DIR."""
-    key = env.text("SECRET_KEY", "", "Signs sessions and tokens. Empty: made once, kept in VAR_DIR.")
+    key = env.text(
+        "SECRET_KEY", "", "Signs sessions and tokens. Empty: made once, kept in VAR_DIR."
+    )
     if key:
         return key
     path = VAR_DIR / "secret_key"
@@ -97,6 +99,15 @@ REDIS_URL = env.url(
     "Redis for the task queue and live updates. Empty: the one-machine stack's own.",
     schemes=("redis", "rediss", "unix"),
 )
+CACHES: dict[str, Any] = {
+    "default": {
+        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "LOCATION": REDIS_URL,
+        "KEY_PREFIX": "ragsite",
+    }
+    if REDIS_URL
+    else {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
+}
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.core.RedisChannelLayer",
@@ -163,7 +174,10 @@ GENERATION_CONTEXT_TOKENS = env.integer(
     minimum=512,
 )
 GENERATION_PASSAGES = env.integer(
-    "GENERATION_PASSAGES", 4, "Passages shown to the model; small ones answer best from few.", minimum=1
+    "GENERATION_PASSAGES",
+    4,
+    "Passages shown to the model; small ones answer best from few.",
+    minimum=1,
 )
 GENERATION_TIMEOUT_S = env.number(
     "GENERATION_TIMEOUT_S", 60.0, "Longest silence of the generator before the answer is given up."
@@ -270,7 +284,7 @@ STATIC_ROOT = BASE_DIR / "staticfiles"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 # Served from the source folders: no collect step on one machine; the image runs collectstatic.
 WHITENOISE_USE_FINDERS = True
-CONTENT_SECURITY_POLICY = {
+CONTENT_SECURITY_POLICY: dict[str, Any] = {
     "DIRECTIVES": {
         "default-src": [NONE],
         "script-src": [SELF],
@@ -299,10 +313,32 @@ LOGIN_REDIRECT_URL = "/"
 ACCOUNT_LOGIN_METHODS = {"email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]
 ACCOUNT_EMAIL_VERIFICATION = "optional"
+ACCOUNT_EMAIL_NOTIFICATIONS = True  # a changed password or second factor is mailed to its owner
+ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False  # no mail to strangers who type an address
+ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
+ACCOUNT_DEFAULT_HTTP_PROTOCOL = "https" if BEHIND_TLS else "http"
+ACCOUNT_FORMS = {"signup": "apps.tenants.forms.InvitedSignupForm"}
+# The limits of tries are allauth's own defaults (ACCOUNT_RATE_LIMITS), counted in CACHES.
+ALLAUTH_TRUSTED_PROXY_COUNT = env.integer(
+    "TRUSTED_PROXIES",
+    0,
+    "Reverse proxies in front of the site; limits of tries count by the address they report.",
+)
 ACCOUNT_ADAPTER = "apps.tenants.accounts.InvitedOnlyAdapter"
 SOCIALACCOUNT_ADAPTER = "apps.tenants.accounts.InvitedOnlySocialAdapter"
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
-OIDC_ISSUER = env.url("OIDC_ISSUER", "", "OpenID Connect issuer. Empty: off.", schemes=("http", "https"))
+MFA_TOTP_ISSUER = "ragsite"
+# An issuer's word for an address signs in the account that has confirmed the same address.
+SOCIALACCOUNT_EMAIL_AUTHENTICATION = True
+SOCIALACCOUNT_EMAIL_AUTHENTICATION_AUTO_CONNECT = True
+OIDC_ISSUER = env.url(
+    "OIDC_ISSUER", "", "OpenID Connect issuer. Empty: off.", schemes=("http", "https")
+)
+if OIDC_ISSUER:
+    # Browsers hold the redirect that follows a form to this directive, too.
+    CONTENT_SECURITY_POLICY["DIRECTIVES"]["form-action"].append(
+        "/".join(OIDC_ISSUER.split("/", 3)[:3])
+    )
 OIDC_CLIENT_ID = env.text("OIDC_CLIENT_ID", "", "Client id at the issuer.")
 OIDC_CLIENT_SECRET = env.text("OIDC_CLIENT_SECRET", "", "Client secret at the issuer.")
 SOCIALACCOUNT_PROVIDERS: dict[str, Any] = {

@@ -9,6 +9,7 @@ from django.conf import settings
 from django.contrib.auth.models import AbstractUser
 from django.db import models
 from django.db.models.functions import Lower
+from django.utils import timezone
 
 
 class User(AbstractUser):
@@ -55,7 +56,9 @@ class Membership(models.Model):
     class Meta:
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["tenant", "user"], name="membership_once"),
-            models.CheckConstraint(condition=models.Q(role__in=Role.values), name="membership_role"),
+            models.CheckConstraint(
+                condition=models.Q(role__in=Role.values), name="membership_role"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -89,6 +92,10 @@ class Invitation(models.Model):
     def __str__(self) -> str:
         return f"invitation {self.id}"
 
+    @property
+    def is_expired(self) -> bool:
+        return self.expires_at <= timezone.now()
+
 
 class ApiKey(models.Model):
     """A credential for programs; shown once, kept as a hash, revocable at once."""
@@ -112,3 +119,7 @@ class ApiKey(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}…)"
+
+    @property
+    def is_expired(self) -> bool:
+        return self.expires_at is not None and self.expires_at <= timezone.now()

@@ -24,9 +24,7 @@ def row_level_security(table: str) -> RunSQL:
     )
 
 
-def tenant_foreign_key(
-    table: str, column: str, parent: str, on_delete: str = "CASCADE"
-) -> RunSQL:
+def tenant_foreign_key(table: str, column: str, parent: str, on_delete: str = "CASCADE") -> RunSQL:
     """A foreign key that includes the tenant, so that no row can point into another tenant.
 
     Foreign-key checks bypass row-level security, so the tenant must be part of the key. The

@@ -55,7 +55,5 @@ def test_scopes_of_two_tenants_do_not_nest(tenants: tuple[Tenant, Tenant]) -> No
 
 def test_the_application_role_can_not_bypass_policies() -> None:
     with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user"
-        )
+        cursor.execute("SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user")
         assert cursor.fetchone()[0] is False

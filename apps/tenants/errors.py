@@ -1,0 +1,53 @@
+"""What can go wrong with people, invitations and keys.
+
+TenantsError
+├── LastManager            the tenant would be left without a manager
+├── AlreadyMember          an invitation to someone who is in already
+├── InvitationUnusable     unknown, revoked, accepted or out of date
+└── InvitationForAnother   opened by someone signed in under another address
+"""
+
+from __future__ import annotations
+
+
+class TenantsError(Exception):
+    """Refused, with words for the person. Never carries a token or a key."""
+
+    code = "tenants_error"
+    retryable = False
+
+
+class LastManager(TenantsError):
+    code = "last_manager"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This is the last tenant manager. Make someone else a tenant manager first."
+        )
+
+
+class AlreadyMember(TenantsError):
+    code = "already_member"
+
+    def __init__(self, email: str) -> None:
+        super().__init__(f"{email} is a member already. Change the role in the list of members.")
+
+
+class InvitationUnusable(TenantsError):
+    code = "invitation_unusable"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This invitation is no longer valid: it was used, taken back or has expired. "
+            "Ask for a new one."
+        )
+
+
+class InvitationForAnother(TenantsError):
+    code = "invitation_for_another"
+
+    def __init__(self, invited: str, signed_in: str) -> None:
+        super().__init__(
+            f"This invitation is for {invited}, and you are signed in as {signed_in}. "
+            f"Sign out and use {invited}, or ask for an invitation to {signed_in}."
+        )

@@ -1,0 +1,68 @@
+"""Forms of the tenant's pages."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+from zoneinfo import available_timezones
+
+from allauth.account.forms import SignupForm
+from allauth.core import context
+from django import forms
+from django.utils import timezone
+
+from apps.tenants.accounts import remembered_invitation
+from apps.tenants.models import Role
+
+
+class InvitedSignupForm(SignupForm):  # type: ignore[misc]
+    """Sign-up for the address the invitation went to, and no other."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        invitation = remembered_invitation(context.request)
+        if invitation is not None:
+            self.initial["email"] = invitation.email
+            self.fields["email"].disabled = True  # what is posted for it is ignored
+
+
+class InviteForm(forms.Form):
+    email = forms.EmailField(label="E-mail address", max_length=254)
+    role = forms.ChoiceField(label="Role", choices=Role.choices)
+
+
+class RoleForm(forms.Form):
+    role = forms.ChoiceField(label="Role", choices=Role.choices)
+
+
+class KeyForm(forms.Form):
+    name = forms.CharField(
+        label="Name", max_length=100, help_text="What will use it, so that you know it later."
+    )
+    days = forms.TypedChoiceField(
+        label="Valid for",
+        choices=[(30, "30 days"), (90, "90 days"), (365, "1 year"), (0, "Until it is revoked")],
+        initial=90,
+        coerce=int,
+    )
+
+    def expires_at(self) -> datetime | None:
+        """When the key stops working; None for never."""
+        days: int = self.cleaned_data["days"]
+        return timezone.now() + timedelta(days=days) if days else None
+
+
+def _time_zones() -> list[tuple[str, str]]:
+    return [(zone, zone) for zone in sorted(available_timezones())]
+
+
+class SettingsForm(forms.Form):
+    name = forms.CharField(label="Name", max_length=200)
+    time_zone = forms.ChoiceField(label="Time zone", choices=_time_zones)
+    ops_may_read_text = forms.BooleanField(
+        label="Let site operations read our documents",
+        required=False,
+        help_text="Operations always see figures: how many documents and questions, how long each "
+        "step took. With this on they can also open your documents, for example to find out why "
+        "one fails. Nobody can chat in your name, and you can turn it off at any moment.",
+    )

@@ -1,0 +1,23 @@
+"""Everything that writes tenants, the people in them, and their credentials."""
+
+from __future__ import annotations
+
+from apps.tenants.services.invitations import accept_invitation, invite, is_for, revoke_invitation
+from apps.tenants.services.keys import authenticate_key, create_key, revoke_key
+from apps.tenants.services.people import add_member, change_role, remove_member
+from apps.tenants.services.tenants import create_tenant, update_tenant
+
+__all__ = [
+    "accept_invitation",
+    "add_member",
+    "authenticate_key",
+    "change_role",
+    "create_key",
+    "create_tenant",
+    "invite",
+    "is_for",
+    "remove_member",
+    "revoke_invitation",
+    "revoke_key",
+    "update_tenant",
+]

@@ -1,0 +1,65 @@
+"""API keys: credentials for programs."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from apps.telemetry.services import record_audit
+from apps.tenants.models import ApiKey, Tenant, User
+from apps.tenants.tokens import hash_token, new_token
+
+PREFIX = "rk_"
+_SHOWN_CHARS = 12  # enough to tell keys apart in a list; 202 of the 256 bits stay unknown
+_NOTE_USE_EVERY = timedelta(minutes=1)  # a busy key would otherwise write at every request
+
+
+@transaction.atomic
+def create_key(
+    *, tenant: Tenant, name: str, expires_at: datetime | None, actor: User
+) -> tuple[ApiKey, str]:
+    """A new key, and its secret text: only now is that known."""
+    raw = new_token(PREFIX)
+    key = ApiKey.objects.create(
+        tenant=tenant,
+        name=name,
+        prefix=raw[:_SHOWN_CHARS],
+        key_hash=hash_token(raw),
+        created_by=actor,
+        expires_at=expires_at,
+    )
+    _audit("api_key.created", key, actor)
+    return key, raw
+
+
+@transaction.atomic
+def revoke_key(*, key: ApiKey, actor: User) -> None:
+    """Stop a key from working, at once. Revoking it again changes nothing."""
+    revoked = ApiKey.objects.filter(
+        tenant_id=key.tenant_id, id=key.id, revoked_at__isnull=True
+    ).update(revoked_at=timezone.now())
+    if revoked:
+        _audit("api_key.revoked", key, actor)
+
+
+def authenticate_key(raw: str) -> ApiKey | None:
+    """The working key whose secret text is `raw`, with its tenant; None for any other text."""
+    now = timezone.now()
+    working = Q(expires_at__isnull=True) | Q(expires_at__gt=now)
+    key = (
+        ApiKey.objects.select_related("tenant")
+        .filter(working, key_hash=hash_token(raw), revoked_at__isnull=True)
+        .first()
+    )
+    if key is not None and (key.last_used_at is None or now - key.last_used_at > _NOTE_USE_EVERY):
+        ApiKey.objects.filter(tenant_id=key.tenant_id, id=key.id).update(last_used_at=now)
+    return key
+
+
+def _audit(action: str, key: ApiKey, actor: User) -> None:
+    record_audit(
+        action=action, tenant_id=key.tenant_id, actor_id=actor.id, subject_id=f"key {key.id}"
+    )

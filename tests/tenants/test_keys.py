@@ -1,0 +1,81 @@
+"""API keys."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+import pytest
+from django.urls import reverse
+from django.utils import timezone
+
+from apps.telemetry.models import AuditEvent
+from apps.tenants import services
+from apps.tenants.models import ApiKey
+from apps.tenants.services.keys import PREFIX
+from tests.cast import Cast, signed_in
+
+pytestmark = pytest.mark.django_db
+
+
+def make_key(cast: Cast, **changes: object) -> tuple[ApiKey, str]:
+    arguments = {"name": "Nightly export", "expires_at": None, **changes}
+    return services.create_key(tenant=cast.acme, actor=cast.alice, **arguments)  # type: ignore[arg-type]
+
+
+def test_a_key_is_shown_once_and_kept_as_a_hash(cast: Cast) -> None:
+    browser = signed_in(cast.alice)
+    address = reverse("tenants:keys", args=["acme"])
+    response = browser.post(address, {"name": "Nightly export", "days": "90"})
+    shown = re.search(rf'value="({PREFIX}[\w-]+)"', response.content.decode())
+    assert shown
+    raw = shown.group(1)
+    assert "no-store" in response.headers["Cache-Control"]
+    assert raw not in browser.get(address).content.decode()
+    stored = ApiKey.objects.values().get()
+    assert raw not in {str(value) for value in stored.values()}
+    key = services.authenticate_key(raw)
+    assert key is not None
+    assert key.tenant == cast.acme
+    assert AuditEvent.objects.get(action="api_key.created").subject_id == f"key {key.id}"
+
+
+def test_use_of_a_key_is_noted(cast: Cast) -> None:
+    key, raw = make_key(cast)
+    services.authenticate_key(raw)
+    key.refresh_from_db()
+    assert key.last_used_at is not None
+
+
+@pytest.mark.parametrize("raw", ["", "rk_", "rk_" + "a" * 43, "\0", "é" * 50, "\ud800"])
+def test_any_other_text_is_no_key(cast: Cast, raw: str) -> None:
+    make_key(cast)
+    assert services.authenticate_key(raw) is None
+
+
+def test_the_hash_itself_is_no_key(cast: Cast) -> None:
+    key, _ = make_key(cast)
+    assert services.authenticate_key(key.key_hash) is None
+
+
+def test_an_expired_key_stops_working(cast: Cast) -> None:
+    _, raw = make_key(cast, expires_at=timezone.now() - timedelta(seconds=1))
+    assert services.authenticate_key(raw) is None
+
+
+def test_a_revoked_key_stops_working_after_a_question(cast: Cast) -> None:
+    key, raw = make_key(cast)
+    address = reverse("tenants:revoke_key", args=["acme", key.id])
+    browser = signed_in(cast.alice)
+    assert "Revoke Nightly export?" in browser.get(address).content.decode()
+    assert services.authenticate_key(raw) is not None
+    browser.post(address)
+    assert services.authenticate_key(raw) is None
+    assert AuditEvent.objects.filter(action="api_key.revoked").count() == 1
+
+
+@pytest.mark.parametrize("form", [{"name": "", "days": "90"}, {"name": "x", "days": "100000"}])
+def test_a_bad_form_makes_no_key(cast: Cast, form: dict[str, str]) -> None:
+    response = signed_in(cast.alice).post(reverse("tenants:keys", args=["acme"]), form)
+    assert "errorlist" in response.content.decode()
+    assert not ApiKey.objects.exists()
