@@ -1,0 +1,22 @@
+.PHONY: run test fast check bench setup clean
+
+run: ## the one-machine stack; ONCE=1 ends it after the first answer, PORT= moves it
+	@scripts/serve
+
+test: ## every test
+	@scripts/test
+
+fast: ## tests that need no model, worker or browser
+	@scripts/test -m "not slow"
+
+check: ## lint, types, layers, settings, migrations
+	@scripts/check
+
+bench: ## measure the whole stack
+	@scripts/bench
+
+setup: ## .venv with the locked dependencies
+	@scripts/setup
+
+clean: ## remove what setup, tests and tools made; var/ with your documents stays
+	rm -rf .venv staticfiles .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
