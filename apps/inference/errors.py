@@ -15,10 +15,18 @@ from __future__ import annotations
 
 
 class InferenceError(Exception):
-    """A model server did not do its part. `str()` says what failed, where, and what to do."""
+    """A model server did not do its part. `str()` says what failed, where, and what to do.
+
+    `detail` is the server's own wording. Some servers quote the request in it, so it may hold
+    text of a tenant: it is for the person who asked, never for a log.
+    """
 
     code = "inference_error"
     retryable = False
+
+    def __init__(self, message: str, *, detail: str = "") -> None:
+        super().__init__(message)
+        self.detail = detail
 
 
 class NotConfigured(InferenceError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -15,9 +15,16 @@ Vectors = npt.NDArray[np.float32]
 class Embedder(Protocol):
     """Turns text into unit vectors. Synchronous: called from workers and from pipeline threads."""
 
-    model_id: str
-    dimensions: int
-    max_tokens: int  # longer texts are cut by the model
+    @property
+    def model_id(self) -> str: ...
+
+    @property
+    def dimensions(self) -> int: ...
+
+    @property
+    def max_tokens(self) -> int:
+        """Longer texts are cut by the model."""
+        ...
 
     def embed_query(self, text: str) -> Vectors:
         """Shape (dimensions,), unit length. Ahead of any documents being embedded."""
@@ -98,12 +105,19 @@ class Generator(Protocol):
 
     name: str
 
-    def stream(self, request: GenerationRequest) -> AsyncIterator[GenerationEvent]:
-        """Yield TextDelta, then one Finished; raise an InferenceError for anything else."""
+    def stream(self, request: GenerationRequest) -> AsyncGenerator[GenerationEvent, None]:
+        """Yield TextDelta, then one Finished; raise an InferenceError for anything else.
+
+        Iterate under `contextlib.aclosing`: leaving an `async for` early does not close it.
+        """
         ...
 
     async def count_tokens(self, text: str) -> int:
-        """Tokens of `text` in the model's vocabulary; an upper estimate where it cannot be asked."""
+        """Tokens of `text` alone in the model's vocabulary.
+
+        An upper estimate where the server cannot be asked. The chat template comes on top:
+        `apps.inference.generators.tokens.template_tokens`.
+        """
         ...
 
     async def health(self) -> None:

@@ -1,0 +1,73 @@
+"""Generation at an OpenAI-compatible server: vLLM, SGLang, llama.cpp and their like."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+import httpx
+
+from apps.inference import errors
+from apps.inference.generators.chat_stream import ChatStream, chat_payload, finish, stream_chat
+from apps.inference.generators.tokens import estimate_tokens
+from apps.inference.transport import Server, fetch_json
+from apps.inference.types import GenerationEvent, GenerationRequest
+
+
+class OpenAIGenerator:
+    """A Generator at `server`, whose address includes `/v1`."""
+
+    name = "openai"
+
+    def __init__(
+        self, server: Server, *, model: str = "", transport: httpx.AsyncBaseTransport | None = None
+    ) -> None:
+        self.server = server
+        self._model = model
+        self._transport = transport
+        self._tokenizes = True  # until the server says otherwise
+
+    async def stream(self, request: GenerationRequest) -> AsyncGenerator[GenerationEvent, None]:
+        """Yield TextDelta, then one Finished; raise an InferenceError for anything else."""
+        url = f"{self.server.url}/chat/completions"
+        state = ChatStream(self.server)
+        payload = chat_payload(request, model=self._model)
+        async with aclosing(stream_chat(state, url, payload, transport=self._transport)) as deltas:
+            async for delta in deltas:
+                yield delta
+        yield await finish(state, request, self.count_tokens)
+
+    async def count_tokens(self, text: str) -> int:
+        """Tokens of `text` alone, asked at `/tokenize` (llama.cpp, vLLM), else estimated.
+
+        The estimate is an upper one. The chat template comes on top (`template_tokens`).
+        """
+        if not self._tokenizes:
+            return estimate_tokens(text)
+        try:
+            reply = await self._post_root("/tokenize", self._tokenize_body(text))
+        except (errors.Rejected, errors.ProtocolError):
+            self._tokenizes = False
+            return estimate_tokens(text)
+        tokens = reply.get("tokens") if isinstance(reply, dict) else None
+        return len(tokens) if isinstance(tokens, list) else estimate_tokens(text)
+
+    async def health(self) -> None:
+        """Return when the server is ready; raise an InferenceError otherwise."""
+        url = f"{self.server.url}/models"
+        await fetch_json(self.server, "GET", url, transport=self._transport)
+
+    def _tokenize_body(self, text: str) -> dict[str, Any]:
+        # llama.cpp reads `content`, vLLM `model` and `prompt`; each leaves the other's aside.
+        return {
+            "content": text,
+            "add_special": False,
+            "prompt": text,
+            "add_special_tokens": False,
+            "model": self._model,
+        }
+
+    async def _post_root(self, path: str, body: object) -> Any:
+        url = self.server.root + path
+        return await fetch_json(self.server, "POST", url, body=body, transport=self._transport)
