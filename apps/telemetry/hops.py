@@ -17,6 +17,12 @@ from typing import Literal
 Status = Literal["ok", "cached", "skipped", "degraded", "error"]
 Attribute = int | float | str | bool
 
+# The hops of each walk, in order; what reports list hops by.
+WALKS: dict[str, tuple[str, ...]] = {
+    "answer": ("cache", "embed", "search", "rerank", "assemble", "gateway", "inference", "stream"),
+    "ingestion": ("receive", "parse", "chunk", "index"),
+}
+
 
 @dataclass
 class Hop:
