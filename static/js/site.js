@@ -43,3 +43,12 @@ function openDialog(dialog, opener) {
   }
   dialog.showModal();
 }
+
+// A part of a page that was answered by the sign-in page means that the person is signed out.
+document.addEventListener("htmx:beforeSwap", (event) => {
+  const { xhr, pathInfo } = event.detail;
+  if (new URL(xhr.responseURL).pathname !== new URL(pathInfo.finalRequestPath, location).pathname) {
+    event.preventDefault();
+    location.reload();
+  }
+});

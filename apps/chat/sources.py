@@ -1,0 +1,80 @@
+"""A citation opened: where its passage stands on the page, as far as that can still be shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from apps.chat.models import Citation
+from apps.documents.models import Document, DocumentState, Page
+from apps.documents.selectors import get_document_for, pages_between
+from apps.documents.viewing import Box, passage_boxes
+from apps.tenants.access import Access
+
+# A passage reaches over a page break at most; a wide table may reach further.
+MOST_PAGES = 3
+# Text shown around the passage. Kinds without pages are one page, which may be a whole book.
+CONTEXT_CHARS = 1200
+
+
+@dataclass(frozen=True)
+class PassageOnPage:
+    """The part of a passage that one page holds, with the text around it."""
+
+    number: int
+    before: str
+    passage: str
+    after: str
+    cut_before: bool  # there is more of the page before `before`
+    cut_after: bool
+    boxes: tuple[Box, ...]  # in fractions of the page; none where the kind has no page images
+
+
+@dataclass(frozen=True)
+class OpenedCitation:
+    """What a citation leads to now."""
+
+    citation: Citation
+    state: str  # "open", "deleted", "closed" (not open to this person any more), "changed"
+    document: Document | None = None
+    pages: tuple[PassageOnPage, ...] = ()
+
+
+def open_citation(access: Access, citation: Citation) -> OpenedCitation:
+    """Find the passage of one's own `citation`; rights to the document are asked for again."""
+    if citation.document_id is None:
+        return OpenedCitation(citation, "deleted")
+    document = get_document_for(access, citation.document_id)
+    if document is None:
+        return OpenedCitation(citation, "closed")
+    pages = tuple(_passages(citation, document))
+    # Reading a document again may give other text: better none than the wrong passage.
+    if document.state != DocumentState.READY or not pages:
+        return OpenedCitation(citation, "changed", document)
+    return OpenedCitation(citation, "open", document, pages)
+
+
+def _passages(citation: Citation, document: Document) -> Iterator[PassageOnPage]:
+    last = min(citation.page_last, citation.page_first + MOST_PAGES - 1)
+    for page in pages_between(document.tenant_id, document.id, citation.page_first, last):
+        start = max(0, citation.char_start - page.char_start)
+        end = min(len(page.text), citation.char_end - page.char_start)
+        if start < end:
+            yield _on_page(citation, document, page, start, end)
+
+
+def _on_page(
+    citation: Citation, document: Document, page: Page, start: int, end: int
+) -> PassageOnPage:
+    first = max(0, start - CONTEXT_CHARS)
+    last = min(len(page.text), end + CONTEXT_CHARS)
+    boxes = passage_boxes(document, page.number, citation.char_start, citation.char_end)
+    return PassageOnPage(
+        number=page.number,
+        before=page.text[first:start],
+        passage=page.text[start:end],
+        after=page.text[end:last],
+        cut_before=first > 0,
+        cut_after=last < len(page.text),
+        boxes=tuple(boxes),
+    )

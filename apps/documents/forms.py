@@ -1,0 +1,62 @@
+"""What people type about a collection."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django import forms
+
+from apps.documents.models import Collection
+from apps.tenants.models import Role
+from apps.tenants.selectors import members_of
+
+# Those above a member read every collection, so only members are chosen.
+_OPEN_CHOICES = [("True", "Everyone in the organisation"), ("False", "Only the people I choose")]
+
+
+class CollectionForm(forms.Form):
+    """Name, description and readers of a collection."""
+
+    name = forms.CharField(
+        max_length=200, widget=forms.TextInput(attrs={"autocomplete": "off", "autofocus": True})
+    )
+    description = forms.CharField(
+        max_length=2000, required=False, widget=forms.Textarea(attrs={"rows": 3})
+    )
+    open_to_all = forms.TypedChoiceField(
+        choices=_OPEN_CHOICES,
+        coerce=lambda value: value == "True",
+        widget=forms.RadioSelect,
+        initial="True",
+    )
+    readers = forms.TypedMultipleChoiceField(
+        coerce=int, required=False, widget=forms.CheckboxSelectMultiple
+    )
+
+    def __init__(self, *args: Any, tenant_id: uuid.UUID, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        members = members_of(tenant_id).filter(role=Role.MEMBER)
+        self.fields["readers"].choices = [  # type: ignore[attr-defined]
+            (member.user_id, member.user.email) for member in members
+        ]
+
+    def settings(self) -> dict[str, Any]:
+        """What services take: name, description, open_to_all and reader_ids."""
+        data = self.cleaned_data
+        return {
+            "name": data["name"],
+            "description": data["description"],
+            "open_to_all": data["open_to_all"],
+            "reader_ids": [] if data["open_to_all"] else data["readers"],
+        }
+
+
+def initial_of(collection: Collection, reader_ids: list[int]) -> dict[str, object]:
+    """The form's first values for a collection that exists."""
+    return {
+        "name": collection.name,
+        "description": collection.description,
+        "open_to_all": str(collection.open_to_all),
+        "readers": reader_ids,
+    }
