@@ -22,7 +22,7 @@ def start_clock(sender: Any, **_: Any) -> None:
     """
     if MAINTENANCE not in sender.app.amqp.queues.consume_from:
         return
-    clock = EmbeddedService(app, thread=True)
+    clock: Any = EmbeddedService(app, thread=True)
     clock.start()
     _clocks.append(clock)
 

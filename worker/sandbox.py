@@ -24,11 +24,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
-import msgpack
+import msgpack  # type: ignore[import-untyped]
 
 logger = logging.getLogger(__name__)
 
@@ -162,10 +163,8 @@ def _wait(
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """Kill whatever is left of the child's process group."""
-    try:
+    with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass
     process.wait()
 
 

@@ -60,7 +60,7 @@ def _call(request: dict[str, Any]) -> dict[str, Any]:
 def main(reply_fd: int, limits: dict[str, Any]) -> int:
     _close_in(limits)
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-    import msgpack
+    import msgpack  # type: ignore[import-untyped]
 
     try:
         request = msgpack.unpackb(sys.stdin.buffer.read())

@@ -1,0 +1,89 @@
+"""What can go wrong with documents.
+
+DocumentError
+├── EmptyFile            nothing in it
+├── FileTooLarge         over UPLOAD_MAX_BYTES
+├── DuplicateDocument    the collection has these bytes already (carries that document)
+├── NameTaken            another collection has that name
+├── NotRetryable         only a failed document can be tried again
+├── FileMissing          the stored file is gone
+├── NoPageImage          this kind of document has no page images, or this page cannot be drawn
+└── Unreadable           the parser declines; the reason is the `code`
+    ├── UnreadableKind       no parser for what the file holds
+    ├── ArchiveRefused       an archive: its files belong uploaded one by one
+    ├── PasswordProtected    needs a password
+    ├── NoTextFound          blank, or only pictures of text
+    └── Damaged              of a known kind, but broken
+
+Loaded inside the sandbox too: nothing of Django here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from apps.documents.models import Document
+
+
+class DocumentError(Exception):
+    """`str()` says what failed and what to do, in words for the person who uploads."""
+
+    code = "document_error"
+    retryable = False
+
+
+class EmptyFile(DocumentError):
+    code = "empty"
+
+
+class FileTooLarge(DocumentError):
+    code = "too_large"
+
+
+class DuplicateDocument(DocumentError):
+    code = "duplicate"
+
+    def __init__(self, message: str, *, document: Document) -> None:
+        super().__init__(message)
+        self.document = document
+
+
+class NameTaken(DocumentError):
+    code = "name_taken"
+
+
+class NotRetryable(DocumentError):
+    code = "not_retryable"
+
+
+class FileMissing(DocumentError):
+    code = "file_missing"
+
+
+class NoPageImage(DocumentError):
+    code = "no_page_image"
+
+
+class Unreadable(DocumentError):
+    code = "unreadable"
+
+
+class UnreadableKind(Unreadable):
+    code = "unreadable_kind"
+
+
+class ArchiveRefused(Unreadable):
+    code = "archive"
+
+
+class PasswordProtected(Unreadable):
+    code = "password"
+
+
+class NoTextFound(Unreadable):
+    code = "no_text"
+
+
+class Damaged(Unreadable):
+    code = "damaged"

@@ -1,0 +1,152 @@
+"""What a file is, told from its content; its name only breaks ties between kinds of text."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from io import BytesIO
+from pathlib import PurePosixPath
+
+from kreuzberg import detect_mime_type_from_bytes  # type: ignore[attr-defined]
+
+from apps.documents.errors import ArchiveRefused, Damaged, PasswordProtected, UnreadableKind
+from apps.documents.parsing.decode import decode
+
+PDF = "application/pdf"
+HTML = "text/html"
+MARKDOWN = "text/markdown"
+CSV = "text/csv"
+TEXT = "text/plain"
+_OOXML = "application/vnd.openxmlformats-officedocument."
+DOCX = _OOXML + "wordprocessingml.document"
+PPTX = _OOXML + "presentationml.presentation"
+XLSX = _OOXML + "spreadsheetml.sheet"
+EPUB = "application/epub+zip"
+_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+# The stream that holds a password-protected Office file, as its directory spells it.
+_ENCRYPTED_OFFICE = "EncryptedPackage".encode("utf-16-le")
+_ARCHIVES = {
+    "application/zip", "application/gzip", "application/x-tar", "application/x-7z-compressed",
+    "application/x-gzip", "application/x-gtar", "application/vnd.rar", "application/x-rar",
+    "application/x-bzip2", "application/x-xz", "application/zstd",
+}  # fmt: skip
+_ARCHIVE_MAGIC = (b"Rar!", b"7z\xbc\xaf\x27\x1c", b"BZh", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd")
+_TEXT_BY_NAME = {
+    ".md": MARKDOWN, ".markdown": MARKDOWN, ".mkd": MARKDOWN, ".csv": CSV,
+    ".tsv": "text/tab-separated-values", ".html": HTML, ".htm": HTML, ".xhtml": HTML,
+}  # fmt: skip
+# Kinds of text, and of old Office file, that only the name tells apart.
+_STRUCTURED_BY_NAME = {
+    ".eml": "message/rfc822", ".rst": "text/x-rst", ".org": "text/x-org", ".tex": "text/x-latex",
+    ".xml": "application/xml", ".json": "application/json", ".yaml": "application/yaml",
+    ".yml": "application/yaml", ".ipynb": "application/x-ipynb+json", ".svg": "image/svg+xml",
+    ".fb2": "application/x-fictionbook+xml", ".opml": "application/xml",
+}  # fmt: skip
+_OLE_BY_NAME = {
+    ".doc": "application/msword", ".xls": "application/vnd.ms-excel",
+    ".ppt": "application/vnd.ms-powerpoint", ".msg": "application/vnd.ms-outlook",
+}  # fmt: skip
+_BINARY_BYTES = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+
+
+def detect_kind(data: bytes, name: str) -> str:
+    """The MIME type of `data`. Raises ArchiveRefused or UnreadableKind."""
+    suffix = PurePosixPath(name.lower()).suffix
+    # Readers accept junk before the header within the first kilobyte.
+    if b"%PDF-" in data[:1024]:
+        return PDF
+    if data.startswith(_ARCHIVE_MAGIC):
+        raise _archive()
+    if data.startswith(b"PK"):
+        return _zip_kind(data, suffix)
+    if data.startswith(_OLE):
+        if _ENCRYPTED_OFFICE in data:
+            raise PasswordProtected(
+                "The file is protected by a password. Save a copy without one and upload that."
+            )
+        if suffix not in _OLE_BY_NAME:
+            raise _unreadable()
+        return _OLE_BY_NAME[suffix]
+    sniffed = _sniff(data)
+    if sniffed in _ARCHIVES:
+        raise _archive()
+    if sniffed and not sniffed.startswith("text/") and sniffed != "application/xml":
+        return _refuse_pictures(sniffed)
+    return _text_kind(data, suffix, sniffed)
+
+
+def _zip_kind(data: bytes, suffix: str) -> str:
+    """Office files and e-books are zips: told by the entries inside."""
+    try:
+        with zipfile.ZipFile(BytesIO(data)) as archive:
+            names = set(archive.namelist()[:2000])
+            mimetype = archive.read("mimetype")[:100] if "mimetype" in names else b""
+    except (zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError, ValueError, OSError):
+        if suffix in {".docx", ".pptx", ".xlsx", ".odt", ".epub"}:
+            raise Damaged(
+                "The file is damaged or was cut off. Open it in its program, save it again, "
+                "and upload the copy."
+            ) from None
+        raise _archive() from None
+    if mimetype.startswith((b"application/epub+zip", b"application/vnd.oasis.opendocument")):
+        return mimetype.decode("ascii", errors="replace").strip()
+    for folder, kind in (("word/", DOCX), ("ppt/", PPTX), ("xl/", XLSX)):
+        if any(entry.startswith(folder) for entry in names):
+            return kind
+    if "META-INF/container.xml" in names:
+        return EPUB
+    raise _archive()
+
+
+def _text_kind(data: bytes, suffix: str, sniffed: str) -> str:
+    if not sniffed and _looks_binary(data):
+        raise _unreadable()
+    head = decode(data[:4096]).lstrip().lower()
+    if head.startswith(("<!doctype html", "<html", "<head", "<body", "<h1")):
+        return HTML
+    if head.startswith("{\\rtf"):
+        return "application/rtf"
+    if suffix in _TEXT_BY_NAME:
+        return _TEXT_BY_NAME[suffix]
+    if suffix in _STRUCTURED_BY_NAME:
+        return _STRUCTURED_BY_NAME[suffix]
+    if head.startswith("<?xml"):
+        return "application/xml"
+    return TEXT
+
+
+def _looks_binary(data: bytes) -> bool:
+    """Whether control bytes are too many for text in any encoding (UTF-16 is let through)."""
+    sample = data[:8192]
+    if sample.startswith((b"\xff\xfe", b"\xfe\xff", b"\x7fELF", b"MZ")):
+        return sample.startswith((b"\x7fELF", b"MZ"))
+    text = decode(sample)
+    controls = sum(1 for char in text if ord(char) < 32 and char not in "\t\n\r\f\x1b\x85")
+    return controls > len(text) // 50
+
+
+def _sniff(data: bytes) -> str:
+    try:
+        return str(detect_mime_type_from_bytes(data))
+    except Exception:
+        return ""
+
+
+def _refuse_pictures(kind: str) -> str:
+    if kind.startswith(("image/", "audio/", "video/")) and kind != "image/svg+xml":
+        raise UnreadableKind(
+            "Pictures and recordings hold no text that can be read here. "
+            "Upload a version with text in it."
+        )
+    return kind
+
+
+def _archive() -> ArchiveRefused:
+    return ArchiveRefused("Archives are not opened. Unpack it and upload the files inside.")
+
+
+def _unreadable() -> UnreadableKind:
+    return UnreadableKind(
+        "The file is of no kind that can be read here. Upload it as PDF, an Office document, "
+        "HTML, Markdown, CSV or plain text."
+    )

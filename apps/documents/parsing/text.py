@@ -1,0 +1,18 @@
+"""Plain text, as it stands. Pages are form feeds, where it has them."""
+
+from __future__ import annotations
+
+from apps.documents.parsing.clean import clean_text
+from apps.documents.parsing.decode import decode
+from apps.documents.parsing.kinds import TEXT
+from apps.documents.parsing.types import Parsed, Source
+
+
+class TextParser:
+    def reads(self, kind: str) -> bool:
+        return kind == TEXT
+
+    def parse(self, source: Source) -> Parsed:
+        pages = [clean_text(page) for page in decode(source.data).split("\f")]
+        pages = [page if page.endswith("\n") or not page else page + "\n" for page in pages]
+        return Parsed(source.kind, tuple(pages))

@@ -1,0 +1,107 @@
+"""What parsers take and give."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+_NUMBER = re.compile(r"[-+]?[\d.,\s]+%?")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file to read. `kind` is the MIME type told from its content."""
+
+    data: bytes
+    name: str
+    kind: str
+    password: str | None = None
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading and where it starts in the document's whole text; level 1 is the highest."""
+
+    offset: int
+    level: int
+    title: str
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """A document's text. The whole text is the concatenation of `pages`, exactly."""
+
+    kind: str
+    pages: tuple[str, ...]
+    headings: tuple[Heading, ...] = ()
+    language: str = ""  # ISO 639-1, where it could be told
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pages)
+
+
+class Parser(Protocol):
+    """Reads some kinds of file. One module each; `parsing.parse` lists them."""
+
+    def reads(self, kind: str) -> bool: ...
+
+    def parse(self, source: Source) -> Parsed:
+        """Raise an `Unreadable` error when the file cannot be read."""
+        ...
+
+
+@dataclass(frozen=True)
+class Block:
+    """A piece of text on its way to a page; a heading when `level` is above 0."""
+
+    text: str
+    level: int = 0
+    page: int = 0  # 0: the same page as the block before
+
+
+def assemble(kind: str, blocks: Iterable[Block], *, language: str = "") -> Parsed:
+    """Lay blocks out as pages, a blank line between two, and note where headings fall.
+
+    Page numbers never go back: a block that claims an earlier page stays on the current one.
+    """
+    pages: list[str] = [""]
+    headings: list[Heading] = []
+    done = 0  # characters of the pages before the last
+    for block in blocks:
+        if not block.text.strip():
+            continue
+        while len(pages) < block.page:
+            done += len(pages[-1])
+            pages.append("")
+        if block.level:
+            headings.append(Heading(done + len(pages[-1]), block.level, block.text.strip()))
+        pages[-1] += block.text + "\n\n"
+    return Parsed(kind, tuple(pages), tuple(headings), language)
+
+
+def rows_as_text(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Table rows as lines that keep each cell with its header: `Item: Pear; Price: 3`.
+
+    A passage is read without the top of its table, so every row says what its cells mean. A first
+    row with an empty, a repeated or a numeric cell is not taken for a header.
+    """
+    filled = [[cell.strip() for cell in row] for row in rows if any(cell.strip() for cell in row)]
+    if len(filled) < 2 or not _is_header(filled[0]):
+        return ["; ".join(cell for cell in row if cell) for row in filled]
+    header = filled[0]
+    return [_labelled(header, row) for row in filled[1:]]
+
+
+def _is_header(row: Sequence[str]) -> bool:
+    words = all(cell and not _NUMBER.fullmatch(cell) for cell in row)
+    return len(row) > 1 and words and len(set(row)) == len(row)
+
+
+def _labelled(header: Sequence[str], row: Sequence[str]) -> str:
+    cells = [
+        f"{header[i]}: {cell}" if i < len(header) else cell for i, cell in enumerate(row) if cell
+    ]
+    return "; ".join(cells)
