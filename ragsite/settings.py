@@ -212,7 +212,7 @@ QUESTION_MAX_CHARS = env.integer(
 )
 NOT_FOUND_BELOW = env.number(
     "NOT_FOUND_BELOW",
-    0.30,
+    0.46,
     "Best passage score (0 to 1) below which the answer is that the documents do not say.",
 )
 

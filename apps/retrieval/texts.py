@@ -1,0 +1,13 @@
+"""What of a chunk is embedded, weighed and reranked."""
+
+from __future__ import annotations
+
+from apps.documents.models import Chunk
+
+
+def indexed_text(chunk: Chunk) -> str:
+    """The chunk's text under its heading path: a passage seldom repeats what it is about.
+
+    Part of what an embedding index is; changing it needs a new chunker version.
+    """
+    return f"{chunk.heading_path}\n{chunk.text}" if chunk.heading_path else chunk.text
