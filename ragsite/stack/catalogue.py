@@ -14,6 +14,7 @@ import urllib.request
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from ragsite.stack.engine import ALIAS
 from ragsite.stack.part import Part
 from ragsite.stack.postgres import APP_ROLE, OWNER_ROLE, Postgres
 from ragsite.stack.process import free_port
@@ -21,7 +22,6 @@ from ragsite.stack.redis import Redis
 from ragsite.stack.state import BASE_DIR, StateDir
 
 DATABASE = "ragsite"
-ENGINE_MODEL = "SmolLM2-135M-Instruct"
 EVERYTHING = ("postgres", "redis", "encoder", "engine", "schema", "worker", "site")
 # Where one of these is set, the part is someone else's.
 _CONFIGURED_BY = {
@@ -92,7 +92,7 @@ def _add_encoder(plan: Plan) -> None:
 
 def _add_engine(plan: Plan) -> None:
     plan.environment["OPENAI_URL"] = _add_model_server(plan, "engine", "OPENAI_API_KEY") + "/v1"
-    plan.environment["OPENAI_MODEL"] = ENGINE_MODEL
+    plan.environment["OPENAI_MODEL"] = ALIAS
 
 
 def _add_model_server(plan: Plan, name: str, key_variable: str) -> str:

@@ -1,0 +1,12 @@
+#!/bin/bash
+# Run once by PostgreSQL's image, on an empty data directory: the two roles of the site.
+# The owner makes the tables; the site's role owns nothing, so that row-level security binds it.
+set -euo pipefail
+psql --set=ON_ERROR_STOP=1 --username="$POSTGRES_USER" --dbname=ragsite \
+  --set=owner_password="$OWNER_PASSWORD" --set=app_password="$APP_PASSWORD" <<'SQL'
+CREATE ROLE ragsite_owner LOGIN PASSWORD :'owner_password';
+CREATE ROLE ragsite_app LOGIN PASSWORD :'app_password';
+ALTER DATABASE ragsite OWNER TO ragsite_owner;
+ALTER SCHEMA public OWNER TO ragsite_owner;
+CREATE EXTENSION IF NOT EXISTS vector;
+SQL
