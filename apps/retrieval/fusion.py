@@ -29,7 +29,8 @@ def standardise(values: Sequence[float | None]) -> Scores:
     spread = float(known.std())
     if spread < 1e-9:
         return np.zeros(len(values))
-    return np.nan_to_num((raw - known.mean()) / spread, nan=0.0)
+    scores: Scores = np.nan_to_num((raw - known.mean()) / spread, nan=0.0)
+    return scores
 
 
 def fuse(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from django.db import connection
 from pgvector import HalfVector
@@ -76,7 +76,7 @@ def score(
     )
 
 
-def _scores(query: str, parameters: list[object]) -> dict[uuid.UUID, float]:
+def _scores(query: str, parameters: list[Any]) -> dict[uuid.UUID, float]:
     with connection.cursor() as cursor:
         cursor.execute(query, parameters)
         return dict(cursor.fetchall())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from apps.documents.models import Collection
@@ -23,7 +21,7 @@ def collection(tenant: Tenant) -> Collection:
 
 
 @pytest.fixture
-def embedder(monkeypatch: pytest.MonkeyPatch) -> Iterator[WordEmbedder]:
+def embedder(monkeypatch: pytest.MonkeyPatch) -> WordEmbedder:
     """The embedder the registry hands out."""
     stand_in = WordEmbedder()
     monkeypatch.setattr(registry, "get_embedder", lambda: stand_in)

@@ -66,7 +66,8 @@ def _direction_of(text: str) -> Vectors:
         seed = int.from_bytes(hashlib.blake2b(word.encode(), digest_size=4).digest(), "big")
         total += np.random.default_rng(seed).standard_normal(DIMENSIONS).astype(np.float32)
     norm = float(np.linalg.norm(total))
-    return total / norm if norm else np.eye(1, DIMENSIONS, dtype=np.float32)[0]
+    direction: Vectors = total / norm if norm else np.eye(1, DIMENSIONS, dtype=np.float32)[0]
+    return direction
 
 
 def make_collection(tenant: Tenant, name: str = "Handbook") -> Collection:
@@ -133,9 +134,9 @@ def write_rows(document: Document) -> EmbeddingIndex:
     with tenant_scope(tenant_id):
         chunks = list(Chunk.objects.filter(tenant_id=tenant_id, document=document))
         texts = [indexed_text(chunk) for chunk in chunks]
-        vectors = WordEmbedder().embed_documents(texts).astype(np.float16) if texts else []
+        vectors = [vector.astype(np.float16) for vector in map(WordEmbedder().embed_query, texts)]
         terms = rows.term_rows(document, chunks, texts)
-        rows.replace(document, index, chunks, list(vectors), terms)
+        rows.replace(document, index, chunks, vectors, terms)
         Document.objects.filter(tenant_id=tenant_id, id=document.id).update(
             state=DocumentState.READY
         )

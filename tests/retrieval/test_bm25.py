@@ -23,7 +23,7 @@ WORDS += "battery screen keyboard printer network router cable adapter manual fi
 
 
 def made_up_texts(count: int, seed: int = 1) -> list[str]:
-    chance = random.Random(seed)
+    chance = random.Random(seed)  # noqa: S311 - made-up texts
     return [
         " ".join(chance.choices(WORDS.split(), k=chance.randint(5, 40))) + f" item{n}"
         for n in range(count)

@@ -1,0 +1,66 @@
+"""Putting the legs' scores together."""
+
+from __future__ import annotations
+
+import uuid
+
+import numpy as np
+import pytest
+
+from apps.retrieval.fusion import combine, fuse, standardise
+from apps.retrieval.types import Candidate
+
+A, B, C, D = (uuid.UUID(int=n) for n in range(1, 5))
+
+
+def test_standard_scores_have_mean_zero_and_deviation_one() -> None:
+    scores = standardise([1.0, 2.0, 6.0])
+    assert scores.mean() == pytest.approx(0)
+    assert scores.std() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("values", [[], [0.5], [0.5, 0.5, 0.5], [None, None]])
+def test_values_that_do_not_differ_say_nothing(values: list[float | None]) -> None:
+    assert not standardise(values).any()
+
+
+def test_a_missing_value_is_neutral() -> None:
+    assert standardise([1.0, None, 3.0])[1] == 0
+
+
+@pytest.mark.parametrize("broken", [float("nan"), float("inf"), float("-inf")])
+def test_a_broken_score_spoils_no_other(broken: float) -> None:
+    assert np.isfinite(standardise([1.0, broken, 3.0])).all()
+
+
+def test_a_candidate_both_legs_like_comes_first() -> None:
+    fused = fuse({A: 0.9, B: 0.8, C: 0.1}, {B: 12.0, D: 3.0})
+    assert fused[0].chunk_id == B
+    assert {candidate.chunk_id for candidate in fused} == {A, B, C, D}
+
+
+def test_candidates_keep_what_each_leg_said() -> None:
+    by_id = {candidate.chunk_id: candidate for candidate in fuse({A: 0.9}, {B: 3.0})}
+    assert (by_id[A].vector_score, by_id[A].bm25_score) == (0.9, None)
+    assert (by_id[B].vector_score, by_id[B].bm25_score) == (None, 3.0)
+
+
+def test_one_leg_alone_keeps_its_order() -> None:
+    scores = {A: 0.2, B: 0.9, C: 0.5}
+    assert [candidate.chunk_id for candidate in fuse(scores, {})] == [B, C, A]
+    assert [candidate.chunk_id for candidate in fuse({}, scores)] == [B, C, A]
+
+
+def test_no_candidates_fuse_to_none() -> None:
+    assert fuse({}, {}) == []
+
+
+def test_ties_are_broken_the_same_way_every_time() -> None:
+    assert fuse({B: 0.5, A: 0.5}, {}) == fuse({A: 0.5, B: 0.5}, {})
+
+
+def test_the_reranker_has_a_third_of_the_say() -> None:
+    candidates = [Candidate(A, 0.9, 9.0, 2.0), Candidate(B, 0.8, 8.0, 0.0)]
+    assert combine(candidates, None) == [2.0, 0.0]
+    assert combine(candidates, [0.1, 0.9]) == pytest.approx([1.0, -1.0])
+    assert combine(candidates, [0.9, 0.1]) == pytest.approx([3.0, -3.0])
