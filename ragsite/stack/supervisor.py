@@ -29,7 +29,7 @@ class Supervisor:
         self._parts = parts
         self._tell = tell
         self._up = {part.name: asyncio.Event() for part in parts}
-        self._running: dict[str, subprocess.Popen[bytes]] = {}  # in order of start
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     async def ready(self, *names: str) -> None:
         """Return when the named parts (those that this stack has) are up."""
@@ -69,14 +69,16 @@ class Supervisor:
             await self._back_off(part, crashes, reason)
 
     async def stop(self) -> None:
-        """Stop every part, the last started first, each with its own grace."""
-        for name, running in reversed(list(self._running.items())):
-            part = next((part for part in self._parts if part.name == name), None)
-            if part is None:
-                await asyncio.to_thread(process.kill_group, running)
+        """Stop the parts in the opposite of their order, each with its own grace."""
+        steps = set(self._running) - {part.name for part in self._parts}
+        for name in steps:
+            await asyncio.to_thread(process.stop, self._running[name], signal.SIGTERM)
+        for part in reversed(self._parts):
+            running = self._running.get(part.name)
+            if running is None:
                 continue
             if running.poll() is None:
-                self._tell(name, "stopping")
+                self._tell(part.name, "stopping")
             await asyncio.to_thread(part.stop, running)
 
     def kill(self) -> None:
@@ -89,7 +91,6 @@ class Supervisor:
         await asyncio.to_thread(part.prepare)
         # In this thread: the kernel ties a child's life to the thread that started it.
         running = part.spawn()
-        self._running.pop(part.name, None)
         self._running[part.name] = running
         while not await asyncio.to_thread(  # noqa: ASYNC110 - a process is asked, not told
             part.came_up, running, waited_s=time.monotonic() - started
