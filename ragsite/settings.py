@@ -179,6 +179,13 @@ GENERATION_PASSAGES = env.integer(
     "Passages shown to the model; small ones answer best from few.",
     minimum=1,
 )
+GENERATION_PROMPT = env.choice(
+    "GENERATION_PROMPT",
+    "instruct",
+    "`instruct`: the model is told the rules and cites by number. `extractive`: a small model is "
+    "shown by example to answer in the passages' own words.",
+    options=("instruct", "extractive"),
+)
 GENERATION_TIMEOUT_S = env.number(
     "GENERATION_TIMEOUT_S", 60.0, "Longest silence of the generator before the answer is given up."
 )

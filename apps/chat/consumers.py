@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from typing import Any
+from importlib import import_module
+from typing import Any, cast
 
-from channels.auth import get_user
 from channels.generic.websocket import AsyncWebsocketConsumer
+from django.conf import settings
+from django.contrib.auth import get_user
+from django.http import HttpRequest
 
 from apps.chat import frames
 from apps.chat.errors import Busy, ChatError, NotAMember, SignedOut
@@ -17,6 +20,7 @@ from apps.chat.services import StartedAnswer, restart_answer, start_answer
 from apps.gateway.errors import GatewayError
 from apps.tenants.access import Access, Right, find_access
 from apps.tenants.aio import in_thread
+from apps.tenants.models import User
 
 logger = logging.getLogger(__name__)
 
@@ -94,14 +98,11 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
 
     async def _access(self) -> Access:
         """Rights as of now: the session may have ended, the membership may have been taken."""
-        user = await get_user(self.scope)
-        if not user.is_authenticated:
-            raise SignedOut("You have been signed out. Sign in again.")
-        slug = self.scope["url_route"]["kwargs"]["tenant_slug"]
-        access = await in_thread(find_access, user, slug=slug)
-        if access is None or not access.may(Right.CHAT):
-            raise NotAMember("You may not chat here. Ask a tenant manager for access.")
-        return access
+        return await in_thread(
+            _current_access,
+            session_key=self.scope["session"].session_key,
+            tenant_slug=self.scope["url_route"]["kwargs"]["tenant_slug"],
+        )
 
     async def _refuse(self, exc: ChatError | GatewayError, *, client_id: str = "") -> None:
         self._watch({"type": "error", "code": exc.code, "message": str(exc), "id": client_id})
@@ -122,3 +123,16 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
                 await self.send(text_data=frames.encode(frame))
             finally:
                 self._outbox.task_done()
+
+
+def _current_access(*, session_key: str | None, tenant_slug: str) -> Access:
+    """Read the session anew: the one in the socket's scope is as old as the socket."""
+    request = HttpRequest()
+    request.session = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
+    user = get_user(request)
+    if not user.is_authenticated:
+        raise SignedOut("You have been signed out. Sign in again.")
+    access = find_access(cast(User, user), slug=tenant_slug)
+    if access is None or not access.may(Right.CHAT):
+        raise NotAMember("You may not chat here. Ask a tenant manager for access.")
+    return access

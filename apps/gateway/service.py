@@ -38,6 +38,7 @@ def available_models() -> list[Model]:
             context_tokens=settings.GENERATION_CONTEXT_TOKENS,
             max_tokens=settings.GENERATION_MAX_TOKENS,
             passages=settings.GENERATION_PASSAGES,
+            prompt=settings.GENERATION_PROMPT,
         )
         for alias, label in labels.items()
     ]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
+
+PromptStyle = Literal["instruct", "extractive"]
 
 
 @dataclass(frozen=True)
@@ -14,3 +17,4 @@ class Model:
     context_tokens: int  # prompt and answer together
     max_tokens: int  # longest answer
     passages: int  # how many passages suit it
+    prompt: PromptStyle  # how it is best asked

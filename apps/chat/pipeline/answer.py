@@ -14,9 +14,10 @@ from contextlib import aclosing
 from django.conf import settings
 
 from apps.chat.pipeline import cache, fallback
-from apps.chat.pipeline.assemble import NOT_FOUND_WORDS, Prompt, assemble
+from apps.chat.pipeline.assemble import Prompt, assemble
 from apps.chat.pipeline.citations import match_sentences
 from apps.chat.pipeline.generate import generate
+from apps.chat.pipeline.prompts import NOT_FOUND_WORDS
 from apps.chat.pipeline.types import (
     AnswerRequest,
     NoticeGiven,
@@ -110,7 +111,7 @@ async def _write(
     """Hops assemble and generate; falls back to quoting when no model can be reached."""
     try:
         prompt = await _assemble(request, trace, outcome)
-        async with aclosing(_generate(request, prompt, trace, outcome)) as events:
+        async with aclosing(_generate(prompt, trace, outcome)) as events:
             async for event in events:
                 yield event
     except (InferenceError, GatewayError) as exc:
@@ -143,16 +144,12 @@ async def _assemble(request: AnswerRequest, trace: Trace, outcome: Outcome) -> P
         hop.set(
             passages=len(prompt.passages),
             prompt_tokens=prompt.tokens,
-            history_turns=len(prompt.request.turns) - 2,
         )
         return prompt
 
 
-async def _generate(
-    request: AnswerRequest, prompt: Prompt, trace: Trace, outcome: Outcome
-) -> AsyncIterator[PipelineEvent]:
-    alias = request.model.alias if request.model else ""
-    async with aclosing(generate(alias, prompt.request, outcome, trace)) as pieces:
+async def _generate(prompt: Prompt, trace: Trace, outcome: Outcome) -> AsyncIterator[PipelineEvent]:
+    async with aclosing(generate(prompt, outcome, trace)) as pieces:
         async for text in pieces:
             outcome.text += text
             yield TextWritten(text)
