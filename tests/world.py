@@ -1,0 +1,123 @@
+"""One object of every kind that a tenant's address can name, in each of two tenants."""
+
+from __future__ import annotations
+
+import io
+import uuid
+from datetime import timedelta
+
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.utils import timezone
+from fpdf import FPDF
+
+from apps.chat.models import Citation, Conversation, Message, MessageRole
+from apps.documents.models import Chunk, Collection, CollectionReader, Document, DocumentState, Page
+from apps.documents.services import receive_upload
+from apps.tenants.models import Invitation, Membership, Role, Tenant, User
+from apps.tenants.scope import tenant_scope
+from apps.tenants.services import create_key
+from apps.tenants.tokens import hash_token
+
+Arguments = dict[str, object]
+
+
+def furnish(tenant: Tenant, *, manager: User, member: User) -> Arguments:
+    """Make one of everything in `tenant`, and name it as the addresses do.
+
+    What belongs to one person (membership, conversation) is `member`'s. An address with an
+    argument that is missing here fails the test of rights: add it.
+    """
+    key, _ = create_key(tenant=tenant, name="Key", expires_at=None, actor=manager)
+    invitation = Invitation.objects.create(
+        tenant=tenant,
+        email=f"guest@{tenant.slug}.example",
+        role=Role.MEMBER,
+        token_hash=hash_token(tenant.slug),
+        invited_by=manager,
+        expires_at=timezone.now() + timedelta(days=1),
+    )
+    with tenant_scope(tenant.id):
+        document = _document(tenant, manager, member)
+        conversation, answer, citation = _conversation(tenant, member, document)
+        chunk = Chunk.objects.get(tenant=tenant, document=document)
+    return {
+        "membership_id": Membership.objects.get(tenant=tenant, user=member).id,
+        "invitation_id": invitation.id,
+        "key_id": key.id,
+        "collection_id": document.collection_id,
+        "document_id": document.id,
+        "page": 1,
+        "chunk_id": chunk.id,
+        "conversation_id": conversation.id,
+        "message_id": answer.id,
+        "answer_id": answer.id,
+        "citation_id": citation.id,
+    }
+
+
+def _document(tenant: Tenant, manager: User, member: User) -> Document:
+    collection = Collection.objects.create(tenant=tenant, name="Handbook")
+    CollectionReader.objects.create(tenant=tenant, collection=collection, user=member)
+    text = f"{tenant.name} opens at nine."
+    file = SimpleUploadedFile("hours.pdf", _pdf(text), "application/pdf")
+    document = receive_upload(
+        tenant=tenant, collection=collection, user=manager, name="hours.pdf", file=file
+    )
+    Document.objects.filter(tenant=tenant, id=document.id).update(
+        state=DocumentState.READY, kind="application/pdf", page_count=1, chunk_count=1
+    )
+    Page.objects.create(tenant=tenant, document=document, number=1, text=text, char_start=0)
+    Chunk.objects.create(
+        tenant=tenant,
+        document=document,
+        ordinal=0,
+        text=text,
+        char_start=0,
+        char_end=len(text),
+        page_first=1,
+        page_last=1,
+        token_count=6,
+    )
+    return Document.objects.get(tenant=tenant, id=document.id)
+
+
+def _conversation(
+    tenant: Tenant, user: User, document: Document
+) -> tuple[Conversation, Message, Citation]:
+    conversation = Conversation.objects.create(tenant=tenant, user=user, title="Hours")
+    question = Message.objects.create(
+        tenant=tenant, conversation=conversation, role=MessageRole.QUESTION, text="When?"
+    )
+    answer = Message.objects.create(
+        tenant=tenant,
+        conversation=conversation,
+        role=MessageRole.ANSWER,
+        text="At nine. [1]",
+        in_reply_to=question.id,
+        kind="generated",
+        finished_at=timezone.now(),
+    )
+    citation = Citation.objects.create(
+        tenant=tenant,
+        message=answer,
+        marker=1,
+        cited=True,
+        document=document,
+        document_name=document.name,
+        page_first=1,
+        page_last=1,
+        char_start=0,
+        char_end=10,
+        score=0.9,
+    )
+    return conversation, answer, citation
+
+
+def _pdf(text: str) -> bytes:
+    pdf = FPDF()
+    pdf.add_page()
+    pdf.set_font("Helvetica", size=14)
+    pdf.cell(text=f"{text} {uuid.uuid4()}")
+    buffer = io.BytesIO()
+    pdf.output(buffer)
+    return buffer.getvalue()
