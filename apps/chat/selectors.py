@@ -70,6 +70,16 @@ def thread_of(access: Access, conversation: Conversation) -> list[MessageView]:
     return [_view(access, message, citations.get(message.id, ())) for message in shown]
 
 
+def get_answer(access: Access, answer_id: uuid.UUID) -> Message | None:
+    """An answer in one of one's own conversations, or None."""
+    return Message.objects.filter(
+        tenant=access.tenant,
+        id=answer_id,
+        role=MessageRole.ANSWER,
+        conversation__user=access.user,
+    ).first()
+
+
 def get_citation(access: Access, citation_id: uuid.UUID) -> Citation | None:
     """A source of one of one's own answers, or None."""
     return (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from apps.chat.models import Citation
 from apps.documents.models import Document, DocumentState, Page
 from apps.documents.selectors import get_document_for, pages_between
-from apps.documents.viewing import Box, passage_boxes
+from apps.documents.viewing import Box, has_page_images, passage_boxes
 from apps.tenants.access import Access
 
 # A passage reaches over a page break at most; a wide table may reach further.
@@ -38,6 +38,7 @@ class OpenedCitation:
     state: str  # "open", "deleted", "closed" (not open to this person any more), "changed"
     document: Document | None = None
     pages: tuple[PassageOnPage, ...] = ()
+    has_images: bool = False
 
 
 def open_citation(access: Access, citation: Citation) -> OpenedCitation:
@@ -51,7 +52,7 @@ def open_citation(access: Access, citation: Citation) -> OpenedCitation:
     # Reading a document again may give other text: better none than the wrong passage.
     if document.state != DocumentState.READY or not pages:
         return OpenedCitation(citation, "changed", document)
-    return OpenedCitation(citation, "open", document, pages)
+    return OpenedCitation(citation, "open", document, pages, has_page_images(document))
 
 
 def _passages(citation: Citation, document: Document) -> Iterator[PassageOnPage]:

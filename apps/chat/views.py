@@ -17,8 +17,7 @@ from apps.chat import selectors, services
 from apps.chat.errors import UnknownConversation
 from apps.chat.models import Conversation
 from apps.chat.sources import open_citation
-from apps.documents.selectors import collections_for, counts_of
-from apps.documents.selectors import suggest_questions
+from apps.documents.selectors import collections_for, counts_of, suggest_questions
 from apps.gateway.service import available_models
 from apps.telemetry.models import Span
 from apps.telemetry.selectors import hops_of
@@ -135,7 +134,11 @@ def hop_bars(spans: Iterable[Span]) -> list[HopBar]:
     whole_ms = max(at + span.work_ms for at, span in zip(offsets_ms, spans, strict=True)) or 1.0
     return [
         # At least 4 units wide, so that a short hop can be seen.
-        HopBar(span, min(996, round(1000 * at / whole_ms)), max(4, round(1000 * span.work_ms / whole_ms)))
+        HopBar(
+            span,
+            min(996, round(1000 * at / whole_ms)),
+            max(4, round(1000 * span.work_ms / whole_ms)),
+        )
         for at, span in zip(offsets_ms, spans, strict=True)
     ]
 

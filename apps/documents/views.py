@@ -44,7 +44,9 @@ def create_collection(request: TenantRequest) -> HttpResponse:
     form = CollectionForm(request.POST or None, tenant_id=access.tenant.id)
     if request.method == "POST" and form.is_valid():
         try:
-            made = services.create_collection(access=access, **form.settings())
+            made = services.create_collection(
+                tenant=access.tenant, user=access.user, **form.settings()
+            )
         except NameTaken as exc:
             form.add_error("name", str(exc))
         else:
@@ -64,7 +66,9 @@ def edit_collection(request: TenantRequest, collection_id: uuid.UUID) -> HttpRes
     )
     if request.method == "POST" and form.is_valid():
         try:
-            services.update_collection(access=access, collection=found, **form.settings())
+            services.update_collection(
+                tenant=access.tenant, collection=found, actor=access.user, **form.settings()
+            )
         except NameTaken as exc:
             form.add_error("name", str(exc))
         else:
@@ -82,7 +86,9 @@ def delete_collection(request: TenantRequest, collection_id: uuid.UUID) -> HttpR
     if request.POST.get("confirm", "").strip() != found.name.strip():
         messages.error(request, "Nothing was deleted: the typed name is not the collection's.")
         return redirect("documents:edit_collection", slug, found.id)
-    services.delete_collection(access=request.access, collection=found)
+    services.delete_collection(
+        tenant=request.access.tenant, collection=found, actor=request.access.user
+    )
     messages.success(request, f"“{found.name}” and its documents are deleted.")
     return redirect("documents:home", slug)
 
@@ -112,7 +118,11 @@ def upload(request: TenantRequest, collection_id: uuid.UUID) -> JsonResponse:
         return JsonResponse({"error": {"code": "no_file", "message": message}}, status=400)
     try:
         document = services.receive_upload(
-            access=request.access, collection=found, name=file.name or "", file=file
+            tenant=request.access.tenant,
+            collection=found,
+            user=request.access.user,
+            name=file.name or "",
+            file=file,
         )
     except DocumentError as exc:
         error = {"code": exc.code, "message": str(exc)}
@@ -175,13 +185,13 @@ def download(
 
 @require_POST
 @tenant_page(Right.MANAGE_CORPUS)
-def retry(
-    request: TenantRequest, collection_id: uuid.UUID, document_id: uuid.UUID
-) -> HttpResponse:
+def retry(request: TenantRequest, collection_id: uuid.UUID, document_id: uuid.UUID) -> HttpResponse:
     """Read a failed document once more."""
     found = _document(request.access, document_id, collection_id)
     try:
-        services.retry_document(access=request.access, document=found)
+        services.retry_document(
+            tenant=request.access.tenant, document=found, actor=request.access.user
+        )
     except DocumentError as exc:
         if not request.htmx:
             messages.error(request, str(exc))
@@ -197,7 +207,9 @@ def delete(
 ) -> HttpResponse:
     """Delete a document and everything made from it."""
     found = _document(request.access, document_id, collection_id)
-    services.delete_document(access=request.access, document=found)
+    services.delete_document(
+        tenant=request.access.tenant, document=found, actor=request.access.user
+    )
     messages.success(request, f"“{found.name}” is deleted.")
     return redirect("documents:collection", request.access.tenant.slug, collection_id)
 
