@@ -50,7 +50,7 @@ def index_document(
     document = jobs.claim(
         tenant_id=tenant_id,
         document_id=document_id,
-        from_states=(DocumentState.CHUNKING, DocumentState.INDEXING),
+        from_states=(DocumentState.INDEXING,),
         to_state=DocumentState.INDEXING,
     )
     if document is None:

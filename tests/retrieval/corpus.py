@@ -38,7 +38,8 @@ class WordEmbedder:
         if self.failures:
             raise self.failures.pop(0)
         self.batches.append(len(texts))
-        return np.stack([_direction_of(text) for text in texts])
+        vectors: Vectors = np.stack([_direction_of(text) for text in texts])
+        return vectors
 
 
 class CoverageReranker:
@@ -79,7 +80,7 @@ def make_document(
     collection: Collection,
     texts: Sequence[str],
     *,
-    state: str = DocumentState.CHUNKING,
+    state: str = DocumentState.INDEXING,
     heading: str = "",
     language: str = "",
 ) -> Document:

@@ -54,11 +54,9 @@ def test_only_the_collections_given_are_searched(tenant: Tenant, collection: Col
     other = make_collection(tenant, "Other")
     index = write_rows(make_document(collection, made_up_texts(5)))
     write_rows(make_document(other, made_up_texts(5)))
-    ids = ChunkVector.objects.filter(tenant=tenant, collection=other).values_list(
-        "chunk", flat=True
-    )
+    theirs = ChunkVector.objects.filter(tenant=tenant, collection=other)
     found = vectors.search(index=index, collection_ids=[other.id], question=QUESTION, limit=100)
-    assert set(found) == set(rows.values_list("chunk", flat=True))
+    assert set(found) == set(theirs.values_list("chunk", flat=True))
     assert not vectors.search(index=index, collection_ids=[], question=QUESTION, limit=100)
 
 
