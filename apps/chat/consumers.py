@@ -6,7 +6,7 @@ import asyncio
 import logging
 import uuid
 from importlib import import_module
-from typing import Any, cast
+from typing import Any
 
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
@@ -20,7 +20,6 @@ from apps.chat.services import StartedAnswer, restart_answer, start_answer
 from apps.gateway.errors import GatewayError
 from apps.tenants.access import Access, Right, find_access
 from apps.tenants.aio import in_thread
-from apps.tenants.models import User
 
 logger = logging.getLogger(__name__)
 
@@ -132,7 +131,7 @@ def _current_access(*, session_key: str | None, tenant_slug: str) -> Access:
     user = get_user(request)
     if not user.is_authenticated:
         raise SignedOut("You have been signed out. Sign in again.")
-    access = find_access(cast(User, user), slug=tenant_slug)
+    access = find_access(user, slug=tenant_slug)
     if access is None or not access.may(Right.CHAT):
         raise NotAMember("You may not chat here. Ask a tenant manager for access.")
     return access

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,12 +70,10 @@ def parse(text: str) -> ClientFrame:
         raise FrameMalformed("The message is not a JSON object.")
     if data.get("v") != VERSION:
         raise FrameMalformed("The page is from another version of the site. Reload it.")
-    readers = {"ask": _ask, "regenerate": _regenerate, "stop": _stop, "ping": lambda _: Ping()}
     kind = data.get("type")
-    if not isinstance(kind, str) or kind not in readers:
+    if not isinstance(kind, str) or kind not in _READERS:
         raise FrameMalformed("The message is of no known type.")
-    frame: ClientFrame = readers[kind](data)
-    return frame
+    return _READERS[kind](data)
 
 
 def client_id_of(text: str) -> str:
@@ -144,6 +143,14 @@ def _regenerate(data: dict[str, Any]) -> Regenerate:
 
 def _stop(data: dict[str, Any]) -> Stop:
     return Stop(answer_id=_uuid(data.get("answer"), "answer"))
+
+
+_READERS: dict[str, Callable[[dict[str, Any]], ClientFrame]] = {
+    "ask": _ask,
+    "regenerate": _regenerate,
+    "stop": _stop,
+    "ping": lambda data: Ping(),
+}
 
 
 def _text(data: dict[str, Any], key: str, *, limit: int, default: str | None = None) -> str:

@@ -115,9 +115,12 @@ class AnswerRun:
 
     async def _write(self) -> None:
         loop = asyncio.get_running_loop()
-        self.trace.listener = lambda hop, moment: loop.call_soon_threadsafe(
-            self._tell, frames.hop(hop, moment)
-        )
+
+        def on_hop(hop: Hop, moment: str) -> None:
+            # Hops run in threads; watchers are told from the loop.
+            loop.call_soon_threadsafe(self._tell, frames.hop(hop, moment))
+
+        self.trace.listener = on_hop
         events = answer_question(self.started.request, self.trace, self.outcome)
         async with aclosing(events) as open_events:
             async for event in open_events:

@@ -1,4 +1,4 @@
-"""Writing conversations: a question is stored before it is answered, an answer when it has ended."""
+"""Writing conversations: a question is stored before it is answered, an answer when it ends."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def start_answer(
 
 
 def restart_answer(*, access: Access, answer_id: uuid.UUID, model_alias: str) -> StartedAnswer:
-    """Answer the question of `answer_id` once more. The earlier answer stays; the latest is shown."""
+    """Answer the question of `answer_id` once more; the earlier answer stays, the latest shows."""
     model = _pick_model(model_alias)
     with tenant_scope(access.tenant.id):
         old = (
@@ -102,7 +102,9 @@ def restart_answer(*, access: Access, answer_id: uuid.UUID, model_alias: str) ->
             .exclude(state=MessageState.STREAMING)
             .first()
         )
-        asked = old and Message.objects.filter(tenant=access.tenant, id=old.in_reply_to).first()
+        asked = None
+        if old is not None and old.in_reply_to is not None:
+            asked = Message.objects.filter(tenant=access.tenant, id=old.in_reply_to).first()
         if old is None or asked is None:
             raise UnknownAnswer("That answer is no longer there. Reload the page.")
         conversation = old.conversation

@@ -7,14 +7,15 @@ need not change for it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from typing import cast
 from weakref import WeakKeyDictionary
 
 from django.conf import settings
 
 from apps.gateway.errors import UnknownModel
-from apps.gateway.types import Model
+from apps.gateway.types import Model, PromptStyle
 from apps.inference.registry import make_openai, make_tgi
 from apps.inference.types import GenerationEvent, GenerationRequest, Generator
 
@@ -38,7 +39,7 @@ def available_models() -> list[Model]:
             context_tokens=settings.GENERATION_CONTEXT_TOKENS,
             max_tokens=settings.GENERATION_MAX_TOKENS,
             passages=settings.GENERATION_PASSAGES,
-            prompt=settings.GENERATION_PROMPT,
+            prompt=cast(PromptStyle, settings.GENERATION_PROMPT),
         )
         for alias, label in labels.items()
     ]
@@ -54,9 +55,9 @@ def find_model(alias: str) -> Model:
     raise UnknownModel(f"There is no model called {alias[:60]!r}. Offered: {offered}.")
 
 
-async def stream(alias: str, request: GenerationRequest) -> AsyncIterator[GenerationEvent]:
+async def stream(alias: str, request: GenerationRequest) -> AsyncGenerator[GenerationEvent, None]:
     """Generate with the model called `alias`. Closing the iterator closes the connection."""
-    async with aclosing(_generator(alias).stream(request)) as events:  # type: ignore[type-var]
+    async with aclosing(_generator(alias).stream(request)) as events:
         async for event in events:
             yield event
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from django.conf import settings
@@ -49,7 +49,7 @@ GENERATOR_BROKE_OFF = Notice(
 
 async def answer_question(
     request: AnswerRequest, trace: Trace, outcome: Outcome
-) -> AsyncIterator[PipelineEvent]:
+) -> AsyncGenerator[PipelineEvent, None]:
     """Answer one question.
 
     Yields SourcesFound once, notices as they arise, text as it is written, and `outcome` last.
@@ -70,7 +70,7 @@ async def answer_question(
 
 async def _retrieve(
     request: AnswerRequest, trace: Trace, outcome: Outcome
-) -> AsyncIterator[PipelineEvent]:
+) -> AsyncGenerator[PipelineEvent, None]:
     """Hops embed, search and rerank, in one thread: each opens its own short scope."""
     found = await in_thread(
         retrieve,
@@ -107,7 +107,7 @@ def _say_not_found(outcome: Outcome) -> TextWritten:
 
 async def _write(
     request: AnswerRequest, trace: Trace, outcome: Outcome
-) -> AsyncIterator[PipelineEvent]:
+) -> AsyncGenerator[PipelineEvent, None]:
     """Hops assemble and generate; falls back to quoting when no model can be reached."""
     try:
         prompt = await _assemble(request, trace, outcome)
@@ -148,7 +148,9 @@ async def _assemble(request: AnswerRequest, trace: Trace, outcome: Outcome) -> P
         return prompt
 
 
-async def _generate(prompt: Prompt, trace: Trace, outcome: Outcome) -> AsyncIterator[PipelineEvent]:
+async def _generate(
+    prompt: Prompt, trace: Trace, outcome: Outcome
+) -> AsyncGenerator[PipelineEvent, None]:
     async with aclosing(generate(prompt, outcome, trace)) as pieces:
         async for text in pieces:
             outcome.text += text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from time import perf_counter
 
@@ -17,7 +17,7 @@ from apps.telemetry.hops import Hop, Trace
 _SENTENCE_ENDS = (".", "!", "?", "\n")
 
 
-async def generate(prompt: Prompt, outcome: Outcome, trace: Trace) -> AsyncIterator[str]:
+async def generate(prompt: Prompt, outcome: Outcome, trace: Trace) -> AsyncGenerator[str, None]:
     """Yield the answer's text as it is written; what was used goes into `outcome`.
 
     Raises the generator's InferenceError. Closing the iterator frees the engine at once.
@@ -43,7 +43,7 @@ async def generate(prompt: Prompt, outcome: Outcome, trace: Trace) -> AsyncItera
 
 
 def before_repeat(text: str) -> str | None:
-    """`text` up to the sentence it has just repeated, a small model's loop; None when it has not."""
+    """`text` up to the sentence it has just repeated (a small model loops); None if it has not."""
     if not text.rstrip(" ").endswith(_SENTENCE_ENDS):
         return None
     spans = list(split_sentences(text))
