@@ -111,7 +111,12 @@ CACHES: dict[str, Any] = {
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.core.RedisChannelLayer",
-        "CONFIG": {"hosts": [REDIS_URL or "redis://127.0.0.1:1/0"], "capacity": 1000},
+        "CONFIG": {
+            # The layer waits 5 s at a time for a message; redis-py's own limit of 5 s would end
+            # every websocket that is silent for that long.
+            "hosts": [{"address": REDIS_URL or "redis://127.0.0.1:1/0", "socket_timeout": 15}],
+            "capacity": 1000,
+        },
     }
 }
 WORKER_CONCURRENCY = env.integer(
