@@ -14,8 +14,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from semchunk.semchunk import chunk
-
 from apps.documents.parsing.types import Heading
 from apps.documents.tokens import TokenCounter, load_counter
 
@@ -153,6 +151,9 @@ class _Cutter:
             previous = (piece_start, piece_end)
 
     def _pieces(self, start: int, end: int, limit: int) -> Iterator[tuple[int, int]]:
+        # Only here: importing it costs memory, and others import this module for its constants.
+        from semchunk.semchunk import chunk
+
         for low, high in self._windows(start, end):
             _, offsets = chunk(self.text[low:high], limit, self.count, memoize=False, offsets=True)
             for piece_start, piece_end in cast(list[tuple[int, int]], offsets):

@@ -1,0 +1,157 @@
+"""What is read of collections and documents. Call inside the tenant's scope."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection as Ids
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.files import File
+from django.db.models import Count, Q, QuerySet
+
+from apps.documents import files
+from apps.documents.models import (
+    Chunk,
+    Collection,
+    CollectionReader,
+    Document,
+    DocumentState,
+    Page,
+)
+from apps.tenants.access import Access, Right
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Documents of a collection, by where they stand."""
+
+    total: int = 0
+    ready: int = 0
+    failed: int = 0
+
+    @property
+    def unfinished(self) -> int:
+        return self.total - self.ready - self.failed
+
+
+def collections_for(access: Access) -> QuerySet[Collection]:
+    """The collections this person may use, by name: all of them for who manages the corpus."""
+    every = Collection.objects.filter(tenant_id=access.tenant.id).order_by("name")
+    if access.may(Right.MANAGE_CORPUS):
+        return every
+    named = CollectionReader.objects.filter(tenant_id=access.tenant.id, user_id=access.user.id)
+    return every.filter(Q(open_to_all=True) | Q(id__in=named.values("collection_id")))
+
+
+def collections_with_counts(access: Access) -> list[Collection]:
+    """`collections_for`, each with its Counts as `counts`."""
+    collections = list(collections_for(access))
+    counts = counts_of(access.tenant.id, [each.id for each in collections])
+    for each in collections:
+        each.counts = counts[each.id]  # type: ignore[attr-defined]
+    return collections
+
+
+def counts_of(tenant_id: uuid.UUID, collection_ids: Ids[uuid.UUID]) -> dict[uuid.UUID, Counts]:
+    """Counts per collection; an empty one has zeros."""
+    rows = (
+        Document.objects.filter(tenant_id=tenant_id, collection_id__in=collection_ids)
+        .values_list("collection_id")
+        .annotate(
+            total=Count("id"),
+            ready=Count("id", filter=Q(state=DocumentState.READY)),
+            failed=Count("id", filter=Q(state=DocumentState.FAILED)),
+        )
+    )
+    counted = {row[0]: Counts(row[1], row[2], row[3]) for row in rows}
+    return {each: counted.get(each, Counts()) for each in collection_ids}
+
+
+def get_collection_for(access: Access, collection_id: uuid.UUID) -> Collection | None:
+    """The collection, if it is open to this person."""
+    return collections_for(access).filter(id=collection_id).first()
+
+
+def reader_ids_of(tenant_id: uuid.UUID, collection_id: uuid.UUID) -> list[int]:
+    """Users named as readers of a collection."""
+    readers = CollectionReader.objects.filter(tenant_id=tenant_id, collection_id=collection_id)
+    return list(readers.order_by("user_id").values_list("user_id", flat=True))
+
+
+def documents_of(tenant_id: uuid.UUID, collection_id: uuid.UUID) -> QuerySet[Document]:
+    """A collection's documents, newest first."""
+    return Document.objects.filter(tenant_id=tenant_id, collection_id=collection_id).order_by(
+        "-created_at", "id"
+    )
+
+
+def get_document_for(access: Access, document_id: uuid.UUID) -> Document | None:
+    """The document with its collection, if that is open to this person."""
+    return (
+        Document.objects.filter(
+            tenant_id=access.tenant.id,
+            id=document_id,
+            collection__in=collections_for(access).order_by(),
+        )
+        .select_related("collection")
+        .first()
+    )
+
+
+def existing_document_ids(tenant_id: uuid.UUID, document_ids: Ids[uuid.UUID]) -> set[uuid.UUID]:
+    """Those of `document_ids` that still exist."""
+    found = Document.objects.filter(tenant_id=tenant_id, id__in=document_ids)
+    return set(found.values_list("id", flat=True))
+
+
+def chunks_of(tenant_id: uuid.UUID, document_id: uuid.UUID) -> QuerySet[Chunk]:
+    """A document's chunks in reading order."""
+    return Chunk.objects.filter(tenant_id=tenant_id, document_id=document_id).order_by("ordinal")
+
+
+def pages_of(tenant_id: uuid.UUID, document_id: uuid.UUID) -> QuerySet[Page]:
+    """A document's pages in order."""
+    return Page.objects.filter(tenant_id=tenant_id, document_id=document_id).order_by("number")
+
+
+def pages_between(
+    tenant_id: uuid.UUID, document_id: uuid.UUID, first: int, last: int
+) -> QuerySet[Page]:
+    """Pages `first` to `last`, both included."""
+    return pages_of(tenant_id, document_id).filter(number__gte=first, number__lte=last)
+
+
+def open_file(document: Document) -> File[Any]:
+    """The document's bytes as they were uploaded, open for reading. Raises FileMissing."""
+    return files.open_stored(document.storage_key)
+
+
+def suggest_questions(
+    tenant_id: uuid.UUID, collection_ids: Ids[uuid.UUID], limit: int = 3
+) -> list[str]:
+    """Questions made of headings of the newest ready documents, one a document."""
+    chunks = (
+        Chunk.objects.filter(
+            tenant_id=tenant_id,
+            document__tenant_id=tenant_id,
+            document__collection_id__in=collection_ids,
+            document__state=DocumentState.READY,
+        )
+        .exclude(heading_path="")
+        .order_by("-document__created_at", "document_id", "ordinal")
+        .values_list("document_id", "heading_path")
+    )
+    return _one_a_document(chunks[:200], limit)
+
+
+def _one_a_document(rows: Iterable[tuple[uuid.UUID, str]], limit: int) -> list[str]:
+    questions: dict[uuid.UUID, str] = {}
+    for document_id, path in rows:
+        title = path.rsplit(" › ", 1)[-1].strip(" .:#")
+        if 4 <= len(title) <= 60 and document_id not in questions:
+            questions[document_id] = f"What do the documents say about “{title}”?"
+        if len(questions) == limit:
+            break
+    return list(questions.values())
