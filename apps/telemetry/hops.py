@@ -19,7 +19,7 @@ Attribute = int | float | str | bool
 
 # The hops of each walk, in order; what reports list hops by.
 WALKS: dict[str, tuple[str, ...]] = {
-    "answer": ("cache", "embed", "search", "rerank", "assemble", "gateway", "inference", "stream"),
+    "answer": ("cache", "embed", "search", "rerank", "assemble", "generate", "stream"),
     "ingestion": ("receive", "parse", "chunk", "index"),
 }
 
