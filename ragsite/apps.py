@@ -5,3 +5,7 @@ from django.apps import AppConfig
 
 class RagsiteConfig(AppConfig):
     name = "ragsite"
+
+    def ready(self) -> None:
+        """Register the system checks."""
+        from ragsite import checks  # noqa: F401
