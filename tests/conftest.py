@@ -11,6 +11,7 @@ from pytest_django import DjangoDbBlocker
 from ragsite.stack.postgres import APP_ROLE, SUPERUSER
 from tests import parts
 from tests.cast import _fast_passwords, cast  # noqa: F401 - fixtures
+from tests.real_parts import encoder_url, engine_url  # noqa: F401 - fixtures
 
 
 @pytest.fixture(scope="session")

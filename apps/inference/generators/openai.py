@@ -27,12 +27,17 @@ class OpenAIGenerator:
         self._model = model
         self._transport = transport
         self._tokenizes = True  # until the server says otherwise
+        self._llamacpp: bool | None = None  # not asked yet
 
     async def stream(self, request: GenerationRequest) -> AsyncGenerator[GenerationEvent, None]:
         """Yield TextDelta, then one Finished; raise an InferenceError for anything else."""
         url = f"{self.server.url}/chat/completions"
         state = ChatStream(self.server)
         payload = chat_payload(request, model=self._model)
+        if await self._is_llamacpp():
+            # Until its first event llama.cpp does not notice that the reader has gone, and reads
+            # a long prompt to its end. With progress told, it writes after every step.
+            payload["return_progress"] = True
         async with aclosing(stream_chat(state, url, payload, transport=self._transport)) as deltas:
             async for delta in deltas:
                 yield delta
@@ -55,8 +60,21 @@ class OpenAIGenerator:
 
     async def health(self) -> None:
         """Return when the server is ready; raise an InferenceError otherwise."""
+        await self._models()
+
+    async def _is_llamacpp(self) -> bool:
+        """Whether it is llama.cpp; other servers may reject fields that they do not know."""
+        if self._llamacpp is None:
+            try:
+                models = await self._models()
+            except errors.Rejected:
+                models = None
+            self._llamacpp = "llamacpp" in _owners(models)
+        return self._llamacpp
+
+    async def _models(self) -> Any:
         url = f"{self.server.url}/models"
-        await fetch_json(self.server, "GET", url, transport=self._transport)
+        return await fetch_json(self.server, "GET", url, transport=self._transport)
 
     def _tokenize_body(self, text: str) -> dict[str, Any]:
         # llama.cpp reads `content`, vLLM `model` and `prompt`; each leaves the other's aside.
@@ -71,3 +89,9 @@ class OpenAIGenerator:
     async def _post_root(self, path: str, body: object) -> Any:
         url = self.server.root + path
         return await fetch_json(self.server, "POST", url, body=body, transport=self._transport)
+
+
+def _owners(models: Any) -> set[str]:
+    entries = models.get("data") if isinstance(models, dict) else None
+    known = [entry for entry in entries or [] if isinstance(entry, dict)]
+    return {str(entry.get("owned_by")) for entry in known}

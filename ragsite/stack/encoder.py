@@ -1,0 +1,45 @@
+"""The one-machine encoder: the embedding model behind TEI's HTTP protocol, on loopback.
+
+    python -m ragsite.stack.encoder --port 8081
+
+Speaks TEI 1.9 (`/health /info /embed /embed_all /rerank /tokenize`), so that TEI itself can take
+its place by setting TEI_URL. Beyond TEI: `/rerank` does late interaction on the embedding model,
+takes `word_weights: [[start, end, weight], …]` (characters of the query), and `/info` says
+`late_interaction: true`. Site and worker hold no torch and stay small.
+
+Environment: EMBEDDING_MODEL, TEI_API_KEY, INFERENCE_THREADS.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import threading
+
+from apps.inference.local_encoder import LocalEncoder
+from ragsite.stack.encoder_http import EncoderServer
+from ragsite.stack.encoder_service import EncoderService
+
+
+def main() -> None:
+    """Load the model, then serve until SIGTERM or SIGINT."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--port", type=int, required=True)
+    arguments = parser.parse_args()
+    encoder = LocalEncoder(
+        os.environ.get("EMBEDDING_MODEL") or "all-MiniLM-L6-v2",
+        threads=int(os.environ.get("INFERENCE_THREADS") or 0),
+    )
+    # The first run of the model allocates and compiles; no question should wait for that.
+    encoder.embed(encoder.tokenize(["warm-up"]))
+    server = EncoderServer(
+        arguments.port, EncoderService(encoder), key=os.environ.get("TEI_API_KEY", "")
+    )
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, lambda *_: threading.Thread(target=server.shutdown).start())
+    server.serve_forever(poll_interval=0.2)
+
+
+if __name__ == "__main__":
+    main()
