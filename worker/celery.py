@@ -39,6 +39,10 @@ app.conf.update(
     broker_transport_options={
         "visibility_timeout": VISIBILITY_TIMEOUT_S,
         "socket_connect_timeout": 2,
+        # Sending must not hold up a request while the broker is away.
+        "max_retries": 1,
+        "interval_start": 0,
+        "interval_step": 0.1,
         "global_keyprefix": "ragsite:",
     },
     visibility_timeout=VISIBILITY_TIMEOUT_S,

@@ -1,0 +1,91 @@
+"""Messages go out after the commit, to the right queue, and a dead broker is no error."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from celery import Celery
+from django.db import transaction
+
+from worker import enqueue as enqueue_module
+from worker.celery import INDEX, INGEST, MAINTENANCE, app, broker_url
+from worker.enqueue import enqueue, queue_length
+
+pytestmark = pytest.mark.django_db
+
+TENANT = uuid.uuid4()
+
+
+@pytest.fixture(autouse=True)
+def _empty_queues() -> Iterator[None]:
+    def purge() -> None:
+        with app.connection_for_write() as connection:
+            for queue in (INGEST, INDEX, MAINTENANCE):
+                connection.default_channel.queue_purge(queue)
+
+    purge()
+    yield
+    purge()
+
+
+@pytest.mark.parametrize(
+    ("task", "queue"),
+    [
+        ("documents.ingest_document", INGEST),
+        ("retrieval.index_document", INDEX),
+        ("documents.sweep", MAINTENANCE),
+    ],
+)
+def test_a_task_goes_to_its_queue(
+    task: str, queue: str, django_capture_on_commit_callbacks
+) -> None:
+    with django_capture_on_commit_callbacks(execute=True):
+        enqueue(task, tenant_id=TENANT, document_id=str(uuid.uuid4()))
+    assert queue_length(queue) == 1
+
+
+def test_nothing_is_sent_when_the_transaction_is_undone(
+    django_capture_on_commit_callbacks,
+) -> None:
+    with django_capture_on_commit_callbacks(execute=True), transaction.atomic():
+        enqueue("documents.ingest_document", tenant_id=TENANT, document_id="x")
+        transaction.set_rollback(True)
+    assert queue_length(INGEST) == 0
+
+
+@pytest.fixture
+def _dead_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    dead = Celery("dead", broker="redis://127.0.0.1:1/0", set_as_current=False)
+    dead.conf.update(app.conf.table(), broker_url="redis://127.0.0.1:1/0")
+    monkeypatch.setattr(enqueue_module, "app", dead)
+
+
+@pytest.mark.usefixtures("_dead_broker")
+def test_a_dead_broker_is_logged_and_soon(
+    django_capture_on_commit_callbacks, caplog: pytest.LogCaptureFixture
+) -> None:
+    start = time.monotonic()
+    with django_capture_on_commit_callbacks(execute=True):
+        enqueue("documents.ingest_document", tenant_id=TENANT, document_id="x")
+    assert time.monotonic() - start < 5
+    assert "sweeper" in caplog.text
+
+
+@pytest.mark.usefixtures("_dead_broker")
+def test_a_dead_broker_cannot_be_asked() -> None:
+    assert queue_length(INGEST) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("redis://:secret@host:6379/2", "redis://:secret@host:6379/2"),
+        ("rediss://host/0", "rediss://host/0"),
+        ("unix:///run/redis.sock", "redis+socket:///run/redis.sock"),
+    ],
+)
+def test_redis_addresses_are_put_as_kombu_wants_them(given: str, expected: str) -> None:
+    assert broker_url(given) == expected
