@@ -30,6 +30,12 @@ _CONFIGURED_BY = {
     "encoder": ("TEI_URL",),
     "engine": ("TGI_URL", "OPENAI_URL"),
 }
+# What a model of 135M parameters answers best from; what the environment names goes first.
+_SUITS_ENGINE = {
+    "GENERATION_PROMPT": "extractive",
+    "GENERATION_PASSAGES": "2",
+    "GENERATION_MAX_TOKENS": "160",
+}
 # One allocation arena and one numeric thread: halves the idle memory of site and worker.
 _LEAN = {"MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
@@ -93,6 +99,9 @@ def _add_encoder(plan: Plan) -> None:
 def _add_engine(plan: Plan) -> None:
     plan.environment["OPENAI_URL"] = _add_model_server(plan, "engine", "OPENAI_API_KEY") + "/v1"
     plan.environment["OPENAI_MODEL"] = ALIAS
+    for name, value in _SUITS_ENGINE.items():
+        if not os.environ.get(name):
+            plan.environment[name] = value
 
 
 def _add_model_server(plan: Plan, name: str, key_variable: str) -> str:
