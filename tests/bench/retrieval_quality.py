@@ -1,0 +1,195 @@
+"""Quality and speed of retrieval on a labelled collection, through the real code.
+
+    python -m tests.bench.retrieval_quality scifact --questions 100
+
+Prints nDCG@10 and recall of each leg, of their fusion and of the reranked order, the time of each
+hop, and how many questions NOT_FOUND_BELOW would refuse. PostgreSQL, Redis and the encoder are
+started for the duration; with TEI_URL set, that server is used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from tests import parts
+
+if TYPE_CHECKING:
+    from tests.retrieval.beir import Question
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("name", help="folder under shared/data/retrieval")
+    parser.add_argument("--questions", type=int, default=100, help="questions sampled")
+    parser.add_argument("--off-topic", default="", help="another folder, whose questions to refuse")
+    arguments = parser.parse_args()
+    encoder = _start_encoder()
+    try:
+        _set_up()
+        _measure(arguments)
+    finally:
+        from django.db import connections
+
+        connections["default"].close()
+        connections["default"].close_pool()  # type: ignore[attr-defined]
+        if encoder is not None:
+            encoder.terminate()
+        parts.pytest_unconfigure()
+
+
+def _start_encoder() -> Any:
+    if os.environ.get("TEI_URL"):
+        return None
+    from ragsite.stack.catalogue import plan_stack
+    from ragsite.stack.part import start_and_wait
+    from ragsite.stack.state import StateDir
+
+    plan = plan_stack(StateDir(parts.state_dir), os.environ, ["encoder"])
+    os.environ.update(plan.environment)
+    return start_and_wait(plan.parts[0])
+
+
+def _set_up() -> None:
+    import django
+
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ragsite.settings")
+    django.setup()
+    from django.core.management import call_command
+
+    call_command("prepare_database", verbosity=0)
+    call_command("migrate", database="owner", verbosity=0)
+
+
+def _measure(arguments: argparse.Namespace) -> None:
+    from apps.tenants.models import Tenant
+    from tests.retrieval import beir
+    from tests.retrieval.corpus import make_collection
+
+    labelled = beir.load(arguments.name)
+    tenant = Tenant.objects.create(slug="bench", name="Bench")
+    collection = make_collection(tenant)
+    document, names = beir.add_passages(collection, labelled.passages)
+    _index(document, len(names))
+    chance = random.Random(1)  # noqa: S311 - the same sample every time
+    questions = _sample(chance, labelled.answerable, arguments.questions)
+    _print_table(_run(collection, names, questions))
+    refused = _refused(collection, questions)
+    print(f"refused of those it answers: {refused:.1%}")
+    unanswerable = [question for question in labelled.questions if not question.relevant]
+    if arguments.off_topic:
+        unanswerable = beir.load(arguments.off_topic).answerable
+    if unanswerable:
+        refused = _refused(collection, _sample(chance, unanswerable, arguments.questions))
+        print(f"refused of those it does not: {refused:.1%}")
+
+
+def _index(document: Any, chunks: int) -> None:
+    from apps.retrieval.indexing import index_document
+    from apps.telemetry.models import Span
+
+    start = perf_counter()
+    index_document(tenant_id=document.tenant_id, document_id=document.id)
+    took = perf_counter() - start
+    figures = Span.objects.get(trace_id=document.id, hop="index").attributes
+    print(
+        f"indexed {chunks} passages in {took:.1f} s ({chunks / took:.0f} a second): "
+        f"embed {figures['embed_ms'] / 1000:.1f} s, write {figures['write_ms'] / 1000:.1f} s"
+    )
+
+
+def _run(collection: Any, names: Any, questions: Sequence[Question]) -> dict[str, list[float]]:
+    """Figures by name, one a question."""
+    from tests.retrieval.beir import ndcg, recall
+
+    figures: dict[str, list[float]] = defaultdict(list)
+    for question in questions:
+        for order, chunks in _orders(collection, question.text, figures).items():
+            found = [names[chunk] for chunk in chunks]
+            figures[f"nDCG@10 {order}"].append(ndcg(found, question.relevant))
+            if order != "reranked":
+                figures[f"recall@50 {order}"].append(recall(found, question.relevant, 50))
+    return figures
+
+
+def _orders(collection: Any, text: str, figures: dict[str, list[float]]) -> dict[str, list[Any]]:
+    """Chunk ids in the order of each leg, of their fusion, and of the whole pipeline."""
+    from apps.inference.registry import get_embedder
+    from apps.retrieval import bm25, fusion, selectors, vectors
+    from apps.retrieval.analysis import terms_of
+    from apps.retrieval.pipeline import LEG_CANDIDATES, retrieve
+    from apps.telemetry.hops import Trace
+
+    where: dict[str, Any] = {
+        "tenant_id": collection.tenant_id,
+        "collection_ids": [collection.id],
+    }
+    start = perf_counter()
+    terms = terms_of(text)
+    statistics = bm25.read_statistics(**where, terms=terms)
+    words = bm25.search(**where, terms=terms, statistics=statistics, limit=LEG_CANDIDATES)
+    figures["ms BM25"].append((perf_counter() - start) * 1000)
+    index = selectors.active_index(collection.tenant_id)
+    assert index is not None
+    vector = get_embedder().embed_query(text)
+    start = perf_counter()
+    near = vectors.search(
+        index=index, collection_ids=[collection.id], question=vector, limit=LEG_CANDIDATES
+    )
+    figures["ms vectors"].append((perf_counter() - start) * 1000)
+    rest = [chunk for chunk in words if chunk not in near]
+    scored = near | vectors.score(index=index, chunk_ids=rest, question=vector)
+    trace = Trace(collection.tenant_id, "answer")
+    found = retrieve(**where, question=text, trace=trace, limit=10)
+    for hop in trace.hops:
+        figures[f"ms hop {hop.name}"].append(hop.work_ms)
+    return {
+        "BM25": list(words),
+        "vectors": list(near),
+        "fused": [candidate.chunk_id for candidate in fusion.fuse(scored, words)],
+        "reranked": [passage.chunk_id for passage in found.passages],
+    }
+
+
+def _refused(collection: Any, questions: Sequence[Question]) -> float:
+    """Share of questions whose best passage is not relevant enough to be read out."""
+    from django.conf import settings
+
+    from apps.retrieval.pipeline import retrieve
+    from apps.telemetry.hops import Trace
+
+    refused = 0
+    for question in questions:
+        found = retrieve(
+            tenant_id=collection.tenant_id,
+            question=question.text,
+            collection_ids=[collection.id],
+            trace=Trace(collection.tenant_id, "answer"),
+        )
+        best = max((passage.relevance for passage in found.passages), default=0.0)
+        refused += best < settings.NOT_FOUND_BELOW
+    return refused / len(questions)
+
+
+def _sample(chance: random.Random, questions: Sequence[Question], count: int) -> list[Question]:
+    return chance.sample(list(questions), min(count, len(questions)))
+
+
+def _print_table(figures: dict[str, list[float]]) -> None:
+    for name, values in sorted(figures.items()):
+        if name.startswith("ms "):
+            ordered = sorted(values)
+            p50, p95 = (ordered[int(share * (len(ordered) - 1))] for share in (0.5, 0.95))
+            print(f"{name[3:]:22} p50 {p50:7.1f} ms   p95 {p95:7.1f} ms")
+        else:
+            print(f"{name:22} {sum(values) / len(values):.3f}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
