@@ -37,9 +37,10 @@ _TEXT_BY_NAME = {
 }  # fmt: skip
 # Kinds of text, and of old Office file, that only the name tells apart.
 _STRUCTURED_BY_NAME = {
-    ".eml": "message/rfc822", ".rst": "text/x-rst", ".org": "text/x-org", ".tex": "application/x-latex",
-    ".xml": "application/xml", ".json": "application/json", ".yaml": "application/yaml",
-    ".yml": "application/yaml", ".ipynb": "application/x-ipynb+json", ".svg": "image/svg+xml",
+    ".eml": "message/rfc822", ".rst": "text/x-rst", ".org": "text/x-org",
+    ".tex": "application/x-latex", ".xml": "application/xml", ".json": "application/json",
+    ".yaml": "application/yaml", ".yml": "application/yaml",
+    ".ipynb": "application/x-ipynb+json", ".svg": "image/svg+xml",
     ".fb2": "application/x-fictionbook+xml", ".opml": "application/xml",
 }  # fmt: skip
 _OLE_BY_NAME = {
