@@ -11,14 +11,14 @@ from __future__ import annotations
 import os
 
 from celery import Celery
-from kombu import Queue
+from kombu import Exchange, Queue
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ragsite.settings")
 
 from django.conf import settings
 
 INGEST, INDEX, MAINTENANCE = "ingest", "index", "maintenance"
-SWEEP_EVERY_S = 30
+SWEEP_EVERY_S = 30.0
 # Far above the longest task (a parse is bounded by PARSE_TIMEOUT_S): a message is delivered again
 # only when its worker is gone. Documents are found sooner than that by the sweeper.
 VISIBILITY_TIMEOUT_S = 3600
@@ -46,8 +46,12 @@ app.conf.update(
         "global_keyprefix": "ragsite:",
     },
     visibility_timeout=VISIBILITY_TIMEOUT_S,
-    task_queues=[Queue(INGEST), Queue(INDEX), Queue(MAINTENANCE)],
+    # An exchange each: on a shared one, every queue would get every message.
+    task_queues=[
+        Queue(name, Exchange(name), routing_key=name) for name in (INGEST, INDEX, MAINTENANCE)
+    ],
     task_default_queue=INGEST,
+    imports=["worker.lifecycle"],
     task_routes={
         "documents.sweep": {"queue": MAINTENANCE},
         "documents.*": {"queue": INGEST},
