@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from ragsite.stack.catalogue import is_configured, plan_stack
@@ -82,35 +82,36 @@ def _reach(state: StateDir, needed: Sequence[str], stack: ExitStack) -> dict[str
                 raise
             time.sleep(0.2)
     plan = plan_stack(state, os.environ, needed)
-    stack.enter_context(_started(plan.parts))
+    names = ", ".join(part.name for part in plan.parts)
+    print(f"Starting {names} for this command…", file=sys.stderr)  # noqa: T201
+    stack.enter_context(started(plan.parts))
     return plan.environment
 
 
 @contextmanager
-def _started(parts: Sequence[Part]) -> Iterator[None]:
-    """Start `parts`; those that need nothing load while the others are waited for."""
-    print(f"Starting {', '.join(p.name for p in parts)} for this command…", file=sys.stderr)  # noqa: T201
-    running: list[tuple[Part, subprocess.Popen[bytes]]] = []
+def started(parts: Sequence[Part]) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
+    """Run `parts` without a supervisor for the block; their processes by name.
+
+    The model servers load while the others are waited for. Raises PartFailed.
+    """
+    running: dict[str, subprocess.Popen[bytes]] = {}
     signal.signal(signal.SIGTERM, _exit_on_signal)
     try:
         slow = [part for part in parts if part.name in ("encoder", "engine")]
         for part in slow:
             part.prepare()
-            running.append((part, part.spawn()))
+            running[part.name] = part.spawn()
         for part in (part for part in parts if part not in slow):
             process = start_and_wait(part)
             if not part.one_shot:
-                running.append((part, process))
-        for part, process in running[: len(slow)]:
-            wait_for(part, process)
-        yield
+                running[part.name] = process
+        for part in slow:
+            wait_for(part, running[part.name])
+        yield running
     finally:
-        _stop(reversed(running))
-
-
-def _stop(running: Iterable[tuple[Part, subprocess.Popen[bytes]]]) -> None:
-    for part, process in running:
-        part.stop(process)
+        for part in reversed(parts):
+            if part.name in running:
+                part.stop(running[part.name])
 
 
 def _exit_on_signal(number: int, frame: object) -> None:
