@@ -22,6 +22,7 @@ from apps.chat.pipeline.types import Sentence
 _OPEN, _CLOSE, _CHIP = "\ue000", "\ue001", "\ue002"
 _PRIVATE = re.compile("[\ue000-\uf8ff]")
 _CHIP_MARK = re.compile(f"{_CHIP}(\\d+){_CHIP}")
+_SPACED_MARKER = re.compile(rf"[ \t]*{MARKER.pattern}")
 UNSUPPORTED_TITLE = "No passage found supports this sentence."
 
 _markdown = MarkdownIt("commonmark", {"html": False, "linkify": False}).enable("table")
@@ -68,12 +69,27 @@ def _mark(
     pieces, position = [], 0
     for sentence in sentences:
         pieces.append(text[position : sentence.start])
-        body = MARKER.sub("", text[sentence.start : sentence.end]).rstrip()
+        body = _SPACED_MARKER.sub("", text[sentence.start : sentence.end]).rstrip()
         chips = "".join(f"{_CHIP}{n}{_CHIP}" for n in sentence.markers if n in citation_urls)
-        pieces.append(f"{body}{chips}" if sentence.supported else f"{_OPEN}{body}{_CLOSE}")
+        if _in_table(text, sentence.start):
+            pieces.append(_mark_row(body, chips))
+        else:
+            pieces.append(f"{body}{chips}" if sentence.supported else f"{_OPEN}{body}{_CLOSE}")
         position = sentence.end
     pieces.append(text[position:])
     return "".join(pieces)
+
+
+def _in_table(text: str, position: int) -> bool:
+    line = text[text.rfind("\n", 0, position) + 1 :]
+    return line.lstrip().startswith("|")
+
+
+def _mark_row(row: str, chips: str) -> str:
+    """Chips go into the last cell: behind it, or around several, a mark would break the table."""
+    if set(row) <= set("|-: "):
+        return row
+    return f"{row[:-1]}{chips}|" if row.endswith("|") else f"{row}{chips}"
 
 
 def _chip(marker: int, citation_urls: Mapping[int, tuple[str, str]]) -> str:

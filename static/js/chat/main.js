@@ -208,6 +208,10 @@ function start(page) {
     scroller.scrollTop = scroller.scrollHeight;
   }
 
+  // Details open below what is seen: bring them in.
+  document.addEventListener("htmx:afterSwap", (event) => {
+    event.target.closest(".answer-details")?.scrollIntoView({ block: "nearest" });
+  });
   document.addEventListener("click", (event) => {
     const citation = event.target.closest("a[data-citation]");
     if (citation && !event.ctrlKey && !event.metaKey && !event.shiftKey) {

@@ -9,6 +9,8 @@ const ALLOWED = {
     ..."h1 h2 h3 h4 h5 h6 table thead tbody tr th td".split(" "),
   ],
   ALLOWED_ATTR: ["href", "title", "class", "data-citation", "start"],
+  // Every other value has to pass for an address, as the next line has it.
+  ADD_URI_SAFE_ATTR: ["data-citation", "start"],
   ALLOWED_URI_REGEXP: /^(?:https?:\/\/|\/(?!\/))/i,
   ALLOW_DATA_ATTR: false,
   ALLOW_ARIA_ATTR: false,
