@@ -92,4 +92,5 @@ class TeiServer:
         )
 
     def close(self) -> None:
+        """Close the kept connections."""
         self._client.close()

@@ -7,6 +7,7 @@ environment (no proxy, no .netrc, no HF_TOKEN). Tests hand in an httpx transport
 from __future__ import annotations
 
 import ssl
+import weakref
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -78,11 +79,15 @@ def _tls() -> ssl.SSLContext:
 
 
 class BlockingClient:
-    """Requests from workers and pipeline threads, over one pool of kept connections."""
+    """Requests from workers and pipeline threads, over one pool of kept connections.
+
+    Lives as long as the embedder or reranker that owns it; its connections are closed with it.
+    """
 
     def __init__(self, server: Server, transport: httpx.BaseTransport | None = None) -> None:
         self.server = server
         self._client = httpx.Client(**server.options, transport=transport)
+        weakref.finalize(self, self._client.close)
 
     def get(self, path: str) -> Any:
         """Decoded JSON of a GET; raises an InferenceError."""
