@@ -48,12 +48,12 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             access = await self._access()
             await self._serve(access, frame)
         except (ChatError, GatewayError) as exc:
-            await self._refuse(exc, client_id=frames.client_id_of(text[:1000]))
+            await self._refuse(exc, client_id=frames.client_id_of(text))
         except Exception as exc:
             logger.error("a frame could not be served: %s", type(exc).__name__)
             logger.debug("trace", exc_info=exc)
             fault = ChatError("Something went wrong on our side; it has been logged. Try again.")
-            await self._refuse(fault, client_id=frames.client_id_of(text[:1000]))
+            await self._refuse(fault, client_id=frames.client_id_of(text))
 
     async def disconnect(self, code: int) -> None:
         try:

@@ -79,7 +79,7 @@ def parse(text: str) -> ClientFrame:
 def client_id_of(text: str) -> str:
     """The client's id of a frame that could not be served, so that it can tell which one."""
     try:
-        data = json.loads(text)
+        data = json.loads(text) if len(text) <= MAX_FRAME_CHARS else None
         return str(data.get("id", ""))[:64] if isinstance(data, dict) else ""
     except (ValueError, RecursionError):
         return ""

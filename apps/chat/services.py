@@ -167,9 +167,9 @@ def finish_answer(
 
 def rename_conversation(*, access: Access, conversation_id: uuid.UUID, title: str) -> None:
     """Give one's own conversation another title; an empty one is ignored."""
+    conversation = _own_conversation(access, conversation_id)
     title = " ".join(title.replace("\x00", "").split())[:TITLE_CHARS]
     if title:
-        conversation = _own_conversation(access, conversation_id)
         conversation.title = title
         conversation.save(update_fields=["title"])
 

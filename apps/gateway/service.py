@@ -6,11 +6,9 @@ need not change for it.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import cast
-from weakref import WeakKeyDictionary
 
 from django.conf import settings
 
@@ -18,11 +16,6 @@ from apps.gateway.errors import UnknownModel
 from apps.gateway.types import Model, PromptStyle
 from apps.inference.registry import make_openai, make_tgi
 from apps.inference.types import GenerationEvent, GenerationRequest, Generator
-
-# A connection pool belongs to the event loop it was opened in.
-_generators: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Generator]] = (
-    WeakKeyDictionary()
-)
 
 
 def available_models() -> list[Model]:
@@ -73,13 +66,6 @@ async def health(alias: str) -> None:
 
 
 def _generator(alias: str) -> Generator:
-    generators = _generators.setdefault(asyncio.get_running_loop(), {})
-    if alias not in generators:
-        generators[alias] = _make(find_model(alias).alias)
-    return generators[alias]
-
-
-def _make(alias: str) -> Generator:
-    if alias == "tgi":
+    if find_model(alias).alias == "tgi":
         return make_tgi(settings.TGI_URL, settings.TGI_API_KEY)
     return make_openai(settings.OPENAI_URL, settings.OPENAI_API_KEY, settings.OPENAI_MODEL)

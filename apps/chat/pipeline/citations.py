@@ -90,10 +90,10 @@ def _split_line(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _judge(text: str, start: int, end: int, evidence: Sequence[_Evidence]) -> Sentence | None:
-    """None for what claims nothing: headings without content words, bare markers."""
+    """None for what claims nothing: questions, headings without content words, bare markers."""
     said = MARKER.sub(" ", text[start:end])
     terms = content_terms(said)
-    if not terms:
+    if not terms or said.rstrip(" \"'”’)").endswith(("?", "？")):
         return None
     numbers = frozenset(_NUMBER.findall(said))
     scores = [_support(terms, numbers, each) for each in evidence]
