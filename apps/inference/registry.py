@@ -65,22 +65,13 @@ def make_openai(url: str, key: str = "", model: str = "") -> Generator:
 
 
 def forget() -> None:
-    """Close what is open and make the next call build anew: settings changed."""
-    for cached in (get_embedder, get_reranker):
-        if cached.cache_info().currsize:
-            close = getattr(cached(), "close", None)
-            if close is not None:
-                close()
-    _clear()
-
-
-def _clear() -> None:
+    """Make the next call build anew: settings changed, or the process was forked."""
     for cached in (get_embedder, get_reranker, _local_encoder):
         cached.cache_clear()
 
 
-# Connections must not be shared between a parent and its forked children, nor closed by a child.
-os.register_at_fork(after_in_child=_clear)
+# Connections must not be shared between a parent and its forked children.
+os.register_at_fork(after_in_child=forget)
 
 
 def _tei_server() -> Server:

@@ -90,7 +90,3 @@ class TeiServer:
             f"{self.server.where} answered, but {what} is not as TEI's protocol says. "
             "Check that the address is that of a TEI server."
         )
-
-    def close(self) -> None:
-        """Close the kept connections."""
-        self._client.close()

@@ -97,9 +97,6 @@ class BlockingClient:
         """Decoded JSON of a POST; raises an InferenceError."""
         return self._json(self._client.build_request("POST", self.server.url + path, json=body))
 
-    def close(self) -> None:
-        self._client.close()
-
     def _json(self, request: httpx.Request) -> Any:
         with translated(self.server):
             try:

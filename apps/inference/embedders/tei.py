@@ -47,10 +47,6 @@ class TeiEmbedder:
             self._dimensions = len(self._embed(["dimensions"])[0])
         return self._dimensions
 
-    def close(self) -> None:
-        """Close the kept connections."""
-        self._tei.close()
-
     def embed_query(self, text: str) -> Vectors:
         """Shape (dimensions,), unit length; sent alone, which servers answer first."""
         vector: Vectors = self._embed([self._query_prompt + text], single=True)[0]

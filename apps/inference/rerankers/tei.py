@@ -27,10 +27,6 @@ class TeiReranker:
         """One score a passage, in the order given; `words` have no part in it."""
         return rerank(self._tei, question, passages)
 
-    def close(self) -> None:
-        """Close the kept connections."""
-        self._tei.close()
-
 
 class TeiLateInteractionReranker:
     """Late interaction at the embedding server. Scores are about 0 to 1.
@@ -59,10 +55,6 @@ class TeiLateInteractionReranker:
             vector for batch in self._tei.batches(passages) for vector in self._token_vectors(batch)
         ]
         return [max_sim(asked, weights_here, passage) for passage in vectors]
-
-    def close(self) -> None:
-        """Close the kept connections."""
-        self._tei.close()
 
     def _tokens_of(self, question: str) -> tuple[Vectors, list[bool], list[tuple[int, int]]]:
         """The question's token vectors, which of them are special, and where they stand in it."""
