@@ -13,7 +13,7 @@ from apps.documents.models import Collection, DocumentState
 from ragsite.stack.demo import client, corpus, report
 from ragsite.stack.demo.people import SLUG, Demo, ensure_demo
 
-QUESTION = "How does the site keep one tenant's documents apart from another's?"
+QUESTION = "How are the documents of two tenants kept apart?"
 
 
 class Command(BaseCommand):
