@@ -10,6 +10,7 @@ Runs inside the sandbox; nothing of Django here.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -179,9 +180,13 @@ class _Cutter:
         # Twelve characters a token: more than enough to hold the overlap.
         low = max(low + 1, high - self.overlap_tokens * 12)
         for pattern in (_SENTENCE_START, _WORD_START):
-            for found in pattern.finditer(self.text, low, high):
-                if self.count(self.text[found.end() : start]) <= self.overlap_tokens:
-                    return found.end()
+            starts = [found.end() for found in pattern.finditer(self.text, low, high)]
+            # The later the start, the fewer the tokens: the first that fits is found by halving.
+            first = bisect_left(
+                starts, True, key=lambda at: self.count(self.text[at:start]) <= self.overlap_tokens
+            )
+            if first < len(starts):
+                return starts[first]
         return start
 
     def _trim(self, start: int, end: int) -> tuple[int, int]:

@@ -15,6 +15,7 @@ _BOMS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _DECLARED = re.compile(rb"""(?:charset|encoding)\s*=\s*["']?([A-Za-z0-9_.:-]{2,40})""", re.I)
+_USUAL = ("cp1252", "cp1251", "koi8_r", "cp1250", "cp1253", "cp1255", "cp1256")
 # The detector's cost grows with what it is shown.
 _SAMPLE_BYTES = 256 * 1024
 
@@ -37,18 +38,17 @@ def decode(data: bytes, *, declared: bool = False) -> str:
 
 
 def _detected(sample: bytes) -> str:
-    """The detector's best guess; Western European where it finds that just as likely.
+    """The detector's best guess; a usual encoding where it finds that just as likely.
 
-    On a few accented words it cannot choose between the one-byte encodings and names a rare one.
+    Between one-byte encodings that differ in a few characters it cannot choose, and names a rare
+    one (Mac Cyrillic for Windows Cyrillic).
     """
     matches = from_bytes(sample)
     best = matches.best()
     if best is None:
         return "latin-1"
-    for match in matches:
-        if match.encoding == "cp1252" and match.chaos <= best.chaos:
-            return "cp1252"
-    return best.encoding
+    as_likely = {match.encoding for match in matches if match.chaos <= best.chaos}
+    return next((usual for usual in _USUAL if usual in as_likely), best.encoding)
 
 
 def _wide(data: bytes) -> str:
