@@ -227,7 +227,7 @@ function start(page) {
     if (event.target.closest("[data-copy]")) copy(answer, event.target.closest("button"));
     const suggestion = event.target.closest("[data-suggestion]");
     if (suggestion) composer.fill(suggestion.dataset.suggestion);
-    if (event.target.closest("[data-drawer]")) toggleDrawer(page);
+    if (event.target.closest("[data-drawer-toggle]")) toggleDrawer(page);
   });
 }
 
@@ -247,7 +247,7 @@ async function copy(answer, button) {
 function toggleDrawer(page) {
   const open = page.dataset.drawer !== "open";
   page.dataset.drawer = open ? "open" : "closed";
-  page.querySelector("button[data-drawer]").setAttribute("aria-expanded", String(open));
+  page.querySelector(".drawer-button").setAttribute("aria-expanded", String(open));
   if (open) page.querySelector(".conversations a").focus();
 }
 
