@@ -151,7 +151,8 @@ RERANKER = env.choice(
     "RERANKER",
     "late-interaction",
     "`late-interaction`: token vectors of the embedding model. `cross-encoder`: a "
-    "sentence-transformers model named by RERANKER_MODEL. `tei`: a server at TEI_RERANK_URL. `off`.",
+    "sentence-transformers model named by RERANKER_MODEL. `tei`: a server at TEI_RERANK_URL. "
+    "`off`.",
     options=("late-interaction", "cross-encoder", "tei", "off"),
 )
 RERANKER_MODEL = env.text("RERANKER_MODEL", "", "Name or path of the cross-encoder.")
@@ -355,17 +356,18 @@ OIDC_CLIENT_ID = env.text("OIDC_CLIENT_ID", "", "Client id at the issuer.")
 OIDC_CLIENT_SECRET = env.text("OIDC_CLIENT_SECRET", "", "Client secret at the issuer.")
 SOCIALACCOUNT_PROVIDERS: dict[str, Any] = {
     "openid_connect": {
+        "OAUTH_PKCE_ENABLED": True,
         "APPS": [
             {
                 "provider_id": "oidc",
                 "name": "Single sign-on",
                 "client_id": OIDC_CLIENT_ID,
                 "secret": OIDC_CLIENT_SECRET,
-                "settings": {"server_url": OIDC_ISSUER},
+                "settings": {"server_url": OIDC_ISSUER.rstrip("/")},
             }
         ]
         if OIDC_ISSUER
-        else []
+        else [],
     }
 }
 EMAIL_HOST = env.text("EMAIL_HOST", "", "SMTP server. Empty: mail is printed to the site's log.")
