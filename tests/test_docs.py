@@ -68,6 +68,16 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
     assert not missing
 
 
+def test_the_readme_leads_to_every_page() -> None:
+    linked = {(ROOT / link).resolve() for link in LINK.findall(read(ROOT / "README.md"))}
+    assert set(DOCS.glob("*.md")) - linked == set()
+
+
+def test_the_readme_names_every_make_target() -> None:
+    targets = set(re.findall(r"^([a-z]+):", read(ROOT / "Makefile"), re.MULTILINE)) - {"setup"}
+    assert {each for each in targets if f"`make {each}" not in read(ROOT / "README.md")} == set()
+
+
 @pages
 def test_every_repository_path_exists(page: Path) -> None:
     named = {
@@ -163,6 +173,7 @@ def test_every_notice_is_described() -> None:
         ("retrieval.md", "best {} passages are ranked a second time", "RERANK_CANDIDATES"),
         ("retrieval.md", "relevance below {}", "NOT_FOUND_BELOW"),
         ("streaming.md", "at most {} characters", "QUESTION_MAX_CHARS"),
+        ("chat.md", "up to {} characters", "QUESTION_MAX_CHARS"),
         ("operations.md", "`DATABASE_POOL_MAX` connections, {} by default", "DATABASE_POOL_MAX"),
     ],
 )
