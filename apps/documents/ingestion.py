@@ -159,7 +159,7 @@ def _store(document: Document, text: _Text, spans: Sequence[Span]) -> None:
             state=DocumentState.CHUNKING,
             attempt=document.attempt,
         )
-        if not held.exists():
+        if held.only("id").first() is None:
             raise _Lost
         Page.objects.filter(tenant_id=tenant_id, document_id=document.id).delete()
         Chunk.objects.filter(tenant_id=tenant_id, document_id=document.id).delete()
