@@ -1,0 +1,184 @@
+"""A loopback HTTP server that can misbehave: raw sockets, a thread a connection.
+
+The doubles of TGI and TEI are built on it. Unlike a web framework it can cut a reply anywhere,
+reset the connection, fall silent, and tell at once when the client has gone.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+import struct
+import threading
+import time
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, NoReturn, Self
+
+_REASONS = {200: "OK", 401: "Unauthorized", 422: "Unprocessable Entity", 429: "Too Many Requests"}
+
+
+class ClientGone(Exception):
+    """The client closed the connection."""
+
+
+class ConnectionOver(Exception):
+    """We ended the connection."""
+
+
+@dataclass
+class Exchange:
+    """One request, and the means to answer it."""
+
+    connection: socket.socket
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+    def reply(
+        self,
+        status: int,
+        body: bytes = b"",
+        content_type: str = "",
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        """A whole reply; the connection is kept."""
+        lines = {"content-length": str(len(body)), **(headers or {})}
+        if content_type:
+            lines["content-type"] = content_type
+        self.send(_head(status, lines) + body)
+
+    def reply_json(self, status: int, reply: object, headers: dict[str, str] | None = None) -> None:
+        self.reply(status, json.dumps(reply).encode(), "application/json", headers)
+
+    def reply_text(self, status: int, text: str) -> None:
+        """As axum's extractors refuse."""
+        self.reply(status, text.encode(), "text/plain; charset=utf-8")
+
+    def start_stream(self, headers: dict[str, str]) -> None:
+        self.send(_head(200, {"transfer-encoding": "chunked", **headers}))
+
+    def send_chunk(self, data: bytes) -> None:
+        """A piece of the stream, in a TCP segment of its own."""
+        self.send(b"%x\r\n%b\r\n" % (len(data), data))
+
+    def end_stream(self) -> None:
+        self.send(b"0\r\n\r\n")
+
+    def send(self, data: bytes) -> None:
+        try:
+            self.connection.sendall(data)
+        except OSError as exc:
+            raise ClientGone from exc
+
+    def pause(self, seconds: float) -> None:
+        """Wait; raises ClientGone as soon as the client closes."""
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            readable, _, _ = select.select([self.connection], [], [], left)
+            if readable and not self._alive():
+                raise ClientGone
+
+    def reset(self) -> NoReturn:
+        """End the connection with a TCP reset."""
+        linger = struct.pack("ii", 1, 0)  # closing then resets
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        raise ConnectionOver
+
+    def _alive(self) -> bool:
+        try:
+            return bool(self.connection.recv(1, socket.MSG_PEEK))
+        except OSError:
+            return False
+
+
+class LoopbackServer:
+    """`with Double(...) as server: server.url`. Subclasses answer in `handle`."""
+
+    def __init__(self) -> None:
+        self.requests: list[Exchange] = []
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self._connections: set[socket.socket] = set()
+        self._closing = False
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+
+    @property
+    def open_connections(self) -> int:
+        return len(self._connections)
+
+    def handle(self, exchange: Exchange) -> None:
+        raise NotImplementedError
+
+    def bodies(self, path: str) -> list[Any]:
+        """Decoded JSON of every request to `path`, oldest first."""
+        return [json.loads(r.body) for r in self.requests if r.path == path and r.body]
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._closing = True
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for connection in list(self._connections):
+            connection.close()
+
+    def _accept(self) -> None:
+        while not self._closing:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._connections.add(connection)
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        try:
+            with connection, connection.makefile("rb") as reader:
+                while (exchange := _read(connection, reader)) is not None:
+                    self.requests.append(exchange)
+                    self.handle(exchange)
+        except (ClientGone, ConnectionOver, OSError, ValueError):
+            pass  # the connection is over, from either side
+        finally:
+            self._connections.discard(connection)
+
+
+def wait_for(condition: Any, *, within_s: float) -> bool:
+    """Whether `condition()` became true in time."""
+    deadline = time.monotonic() + within_s
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.005)
+    return True
+
+
+def _head(status: int, headers: dict[str, str]) -> bytes:
+    lines = [f"HTTP/1.1 {status} {_REASONS.get(status, 'Status')}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+def _read(connection: socket.socket, reader: Any) -> Exchange | None:
+    request_line = reader.readline().decode("latin-1").split()
+    if len(request_line) < 2:
+        return None
+    headers: dict[str, str] = {}
+    while (line := reader.readline().strip()) != b"":
+        name, _, value = line.decode("latin-1").partition(":")
+        headers[name.strip().lower()] = value.strip()
+    body = reader.read(int(headers.get("content-length", 0)))
+    return Exchange(connection, request_line[0], request_line[1], headers, body)
