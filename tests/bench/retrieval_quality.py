@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import os
 import random
-import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from time import perf_counter
@@ -192,4 +191,4 @@ def _print_table(figures: dict[str, list[float]]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

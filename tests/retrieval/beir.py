@@ -40,6 +40,12 @@ class Labelled:
     def answerable(self) -> list[Question]:
         return [question for question in self.questions if question.relevant]
 
+    def first(self, count: int) -> Labelled:
+        """The first `count` passages, and the questions that they answer."""
+        passages = dict(list(self.passages.items())[:count])
+        kept = [question for question in self.answerable if question.relevant <= set(passages)]
+        return Labelled(passages, kept)
+
 
 def load(name: str) -> Labelled:
     """The collection in folder `name`."""

@@ -32,7 +32,8 @@ class WordEmbedder:
         self.batches: list[int] = []
 
     def embed_query(self, text: str) -> Vectors:
-        return self.embed_documents([text])[0]
+        vector: Vectors = self.embed_documents([text])[0]
+        return vector
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         if self.failures:
