@@ -5,11 +5,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 
 from django.db import connection, transaction
 
-_current: ContextVar[uuid.UUID | None] = ContextVar("tenant_scope", default=None)
+# Kept on the connection, for the setting is the connection's: another thread has another one,
+# even where it was given a copy of this one's context.
+_ATTRIBUTE = "ragsite_tenant_id"
 
 
 class ScopeError(RuntimeError):
@@ -24,26 +25,28 @@ def tenant_scope(tenant_id: uuid.UUID) -> Iterator[None]:
     a bug and refused. `set_config(..., true)` lasts until the transaction ends, so nothing can
     leak to the next borrower of a pooled connection; a session-level SET was measured to leak.
     """
-    outer = _current.get()
+    outer = current_tenant_id()
     if outer is not None and outer != tenant_id:
         raise ScopeError(f"scope of tenant {tenant_id} opened inside that of {outer}")
+    within_a_transaction = connection.in_atomic_block
     with transaction.atomic():
         if outer is None:
             _set_tenant(str(tenant_id))
-        token = _current.set(tenant_id)
+        setattr(connection, _ATTRIBUTE, tenant_id)
         try:
             yield
         finally:
-            _current.reset(token)
-            if outer is None and connection.in_atomic_block and not connection.needs_rollback:
-                # Inside a wider transaction (a test, or a caller's atomic block) the setting
-                # would outlive the scope: take it back.
-                _set_tenant("")
+            setattr(connection, _ATTRIBUTE, outer)
+        if outer is None and within_a_transaction and not connection.needs_rollback:
+            # In a wider transaction (a test, or a caller's atomic block) the setting would
+            # outlive the scope: take it back. An exception does so by rolling back.
+            _set_tenant("")
 
 
 def current_tenant_id() -> uuid.UUID | None:
-    """The tenant whose scope is open here, if any."""
-    return _current.get()
+    """The tenant whose scope is open on this thread's connection, if any."""
+    found: uuid.UUID | None = getattr(connection, _ATTRIBUTE, None)
+    return found
 
 
 def _set_tenant(value: str) -> None:
