@@ -93,7 +93,8 @@ def test_server_side_late_interaction_is_that_of_the_client(
         ("/rerank", {"query": "q", "texts": []}, 400, "Empty"),
         ("/rerank", {"query": None, "texts": ["a"]}, 422, "Validation"),
         ("/rerank", {"query": "q", "texts": ["a"], "word_weights": "x"}, 422, "Validation"),
-        ("/rerank", {"query": "q", "texts": ["a"], "word_weights": [[0, 1, -1]]}, 422, "Validation"),
+        ("/rerank", {"query": "q", "texts": ["a"], "word_weights": [[0, 1]]}, 422, "Validation"),
+        ("/rerank", {"query": "q", "texts": "a", "word_weights": []}, 422, "Validation"),
     ],
 )  # fmt: skip
 def test_bad_input_is_refused_in_tei_s_words(
@@ -120,7 +121,7 @@ def test_hostile_text_is_only_text(embedder: TeiEmbedder) -> None:
 
 @pytest.mark.parametrize("key", ["", "wrong", KEY.upper()])
 def test_a_wrong_key_gets_an_empty_401(encoder_url: str, key: str) -> None:
-    headers = {"authorization": f"Bearer {key}"}
+    headers = {"authorization": f"Bearer {key}"} if key else {}
     for method, path in (("GET", "/info"), ("POST", "/embed")):
         body = {"inputs": "x"} if method == "POST" else None
         reply = httpx.request(

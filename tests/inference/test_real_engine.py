@@ -40,7 +40,7 @@ async def busy_slots(url: str) -> int:
 
 async def seconds_until_idle(url: str) -> float:
     begun = time.monotonic()
-    while await busy_slots(url) and time.monotonic() - begun < 30:
+    while await busy_slots(url) and time.monotonic() - begun < 30:  # noqa: ASYNC110 - asked over HTTP
         await asyncio.sleep(0.02)
     return time.monotonic() - begun
 
@@ -93,7 +93,7 @@ async def test_cancelling_while_the_prompt_is_read_frees_the_slot(engine_url: st
     task = asyncio.create_task(answered(engine_url, replace(REQUEST, turns=(
         ChatTurn("user", prompt),
     ))))  # fmt: skip
-    while not await busy_slots(engine_url):
+    while not await busy_slots(engine_url):  # noqa: ASYNC110 - asked over HTTP
         await asyncio.sleep(0.01)
     await asyncio.sleep(0.3)
     task.cancel()
