@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from apps.chat import selectors, services
 from apps.chat.errors import UnknownConversation
-from apps.chat.models import Conversation
+from apps.chat.models import Conversation, MessageState
 from apps.chat.sources import open_citation
 from apps.documents.selectors import collections_for, counts_of, suggest_questions
 from apps.gateway.service import available_models
@@ -56,8 +56,7 @@ def conversation_list(request: TenantRequest) -> HttpResponse:
 def thread(request: TenantRequest, conversation_id: uuid.UUID) -> HttpResponse:
     """The messages alone: fetched after the connection broke in the middle of an answer."""
     found = _own(request.access, conversation_id)
-    context = {"thread": selectors.thread_of(request.access, found), "nil": NIL}
-    return render(request, "chat/_thread.html", context)
+    return render(request, "chat/_thread.html", _thread_context(request.access, found))
 
 
 @require_POST
@@ -158,8 +157,7 @@ def _chat_page(request: TenantRequest, current: Conversation | None) -> HttpResp
     picked = _picked(request, current, [each.id for each in collections])
     context: dict[str, Any] = {
         "conversations": selectors.conversations_of(access)[:LISTED_CONVERSATIONS],
-        "conversation": current,
-        "thread": selectors.thread_of(access, current) if current else [],
+        **_thread_context(access, current),
         "collections": collections,
         "picked": picked,
         "models": available_models(),
@@ -167,9 +165,19 @@ def _chat_page(request: TenantRequest, current: Conversation | None) -> HttpResp
         "has_ready_documents": has_ready,
         "suggestions": [] if current else suggest_questions(access.tenant.id, picked),
         "question_max_chars": settings.QUESTION_MAX_CHARS,
-        "nil": NIL,
     }
     return render(request, "chat/chat.html", context)
+
+
+def _thread_context(access: Access, current: Conversation | None) -> dict[str, Any]:
+    """The messages. One that is being written elsewhere is asked for again until it has ended."""
+    thread = selectors.thread_of(access, current) if current else []
+    return {
+        "conversation": current,
+        "thread": thread,
+        "is_streaming": any(view.state == MessageState.STREAMING for view in thread),
+        "nil": NIL,
+    }
 
 
 def _picked(

@@ -159,6 +159,16 @@ class TestTheChatPage:
             page = signed_in(cast.bob).get(address(name, conversation_id(cited)))
             assert words in page.content.decode()
 
+    def test_an_answer_being_written_elsewhere_is_asked_for_until_it_ends(self, cast: Cast) -> None:
+        document = make_document(cast.acme)
+        cited = make_answer(cast.acme, cast.bob, document, state=MessageState.STREAMING, text="")
+        for name in ("conversation", "thread"):
+            url = address(name, conversation_id(cited))
+            assert 'hx-trigger="every 2s"' in signed_in(cast.bob).get(url).content.decode()
+        with tenant_scope(cast.acme.id):
+            Message.objects.filter(id=cited.message_id).update(state=MessageState.COMPLETE)
+        assert "every 2s" not in signed_in(cast.bob).get(url).content.decode()
+
     def test_notices_are_shown(self, cast: Cast) -> None:
         notices = [{"code": "embedder_down", "message": "Searched by words only."}]
         cited = make_answer(cast.acme, cast.bob, make_document(cast.acme), notices=notices)

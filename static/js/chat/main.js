@@ -119,7 +119,8 @@ function start(page) {
       current.restore();
       idle();
     }
-    refuse(frame.message);
+    // These two close the socket, and the line about the connection says why.
+    if (!["signed_out", "not_a_member"].includes(frame.code)) refuse(frame.message);
   }
 
   function finish() {
@@ -182,13 +183,21 @@ function start(page) {
     idle();
   }
 
-  /** Connected again: show the answer as the site stored it. */
-  function recover() {
+  /** Connected again: show the answer as the site stored it, if it came to that. */
+  async function recover() {
     broken = false;
-    window.htmx?.ajax("GET", dataset.threadUrl.replace(ANY_ID, conversation), {
-      target: thread(),
-      swap: "outerHTML",
-    });
+    const response = await fetch(dataset.threadUrl.replace(ANY_ID, conversation), {
+      redirect: "error",
+    }).catch(() => null);
+    if (!response?.ok || current) return;
+    const template = document.createElement("template");
+    template.innerHTML = await response.text();
+    const stored = template.content.querySelector("#thread");
+    const last = [...stored.querySelectorAll(".answer")].at(-1);
+    // Still being written, or lost with the process that wrote it: what is shown here is more.
+    if (last?.dataset.state === "streaming") return;
+    thread().replaceWith(stored);
+    window.htmx?.process(stored);
   }
 
   function refuse(message) {
@@ -208,6 +217,10 @@ function start(page) {
     scroller.scrollTop = scroller.scrollHeight;
   }
 
+  // A thread that is fetched again must not replace an answer that is being written here.
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    if (event.target.id === "thread" && current) event.preventDefault();
+  });
   // Details open below what is seen: bring them in.
   document.addEventListener("htmx:afterSwap", (event) => {
     event.target.closest(".answer-details")?.scrollIntoView({ block: "nearest" });
