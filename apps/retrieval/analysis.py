@@ -40,6 +40,7 @@ _SNOWBALL = {
     "hy": "armenian",
     "id": "indonesian",
     "it": "italian",
+    "nb": "norwegian",
     "nl": "dutch",
     "no": "norwegian",
     "pl": "polish",
@@ -80,7 +81,11 @@ _SCRIPTS = (
 # Words that are frequent in one Latin-script language and rare in the others.
 _FUNCTION_WORDS = {
     "de": "der die das und ist nicht ein eine mit für auf wie wer wo wird sind von den dem zu im",
-    "en": "the of and to in is was are what who how when where which did does for that with by",
+    # Short words that English shares with others stand here too: an English question must not be
+    # taken for Portuguese on the strength of "do" and "a".
+    "en": "the of and to in is was are what who how when where which did does for that with by a "
+    "an i it do can be as at on my no me so we you your this these if or not has have will from "
+    "why there they their its about into than then been were would should could may must any all",
     "es": "el la los las de y qué es cuál cómo cuántos cuántas una por para con del fue cuándo "
     "dónde quién se no su en",
     "fr": "le la les de des et est une dans qui que quel quelle pour sur du au aux pas comment où",
