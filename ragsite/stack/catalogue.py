@@ -173,6 +173,20 @@ def _add_site(plan: Plan) -> None:
     )
 
 
+def demo_step(plan: Plan) -> Part:
+    """Make the demo tenant and have a running worker ingest the documentation; asks nothing."""
+    return Part(
+        name="demo",
+        command=[sys.executable, str(BASE_DIR / "manage.py"), "demo"],
+        log=plan.state.log("demo"),
+        ready=lambda: True,
+        needs=plan.needs("schema", "redis", "worker", "encoder"),
+        env=plan.full_environment(),
+        timeout_s=900.0,
+        one_shot=True,
+    )
+
+
 _ADD = {
     "postgres": _add_postgres,
     "redis": _add_redis,

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from ragsite.stack.catalogue import is_configured, plan_stack
+from ragsite.stack.catalogue import demo_step, is_configured, plan_stack
 from ragsite.stack.part import Part, start_and_wait, wait_for
 from ragsite.stack.process import PartFailed
 from ragsite.stack.state import StateDir, StateInUse
@@ -81,7 +81,13 @@ def _reach(state: StateDir, needed: Sequence[str], stack: ExitStack) -> dict[str
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.2)
+    first_question = "engine" in needed and "postgres" in needed and not state.demo_file.exists()
+    if first_question:
+        # A cold machine has nobody to ask for and nothing to ask about: the demo is made first.
+        needed = [*needed, "worker"]
     plan = plan_stack(state, os.environ, needed)
+    if first_question:
+        plan.parts.append(demo_step(plan))
     names = ", ".join(part.name for part in plan.parts)
     print(f"Starting {names} for this command…", file=sys.stderr)  # noqa: T201
     stack.enter_context(started(plan.parts))

@@ -42,6 +42,7 @@ async def _serve(console: Console, *, once: bool) -> int:
     if port_answers(port):
         raise PartFailed(f"port {port} is in use. Stop what uses it, or run with PORT={port + 1}.")
     with state.hold():
+        state.put_long_logs_aside()
         console.part("stack", f"state and logs in {state.root}")
         plan = plan_stack(state, os.environ)
         async with supervised(plan.parts, console.part) as supervisor:

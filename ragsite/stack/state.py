@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
+LOG_LIMIT_BYTES = 10 * 1024 * 1024
 
 
 class StateInUse(RuntimeError):
@@ -39,6 +40,11 @@ class StateDir:
     def running_file(self) -> Path:
         """URLs and keys of the running stack; only its owner may read it."""
         return self.run / "stack.json"
+
+    @property
+    def demo_file(self) -> Path:
+        """The demo's password; there once the demo tenant has been made."""
+        return self.root / "demo.json"
 
     def log(self, name: str) -> Path:
         return self.root / "log" / f"{name}.log"
@@ -92,6 +98,12 @@ class StateDir:
         except FileNotFoundError:
             return None
         return {str(name): str(value) for name, value in content["environment"].items()}
+
+    def put_long_logs_aside(self) -> None:
+        """Start logs over LOG_LIMIT_BYTES afresh; one older one of each is kept."""
+        for log in self.log("any").parent.glob("*.log"):
+            if log.stat().st_size > LOG_LIMIT_BYTES:
+                log.rename(log.with_suffix(".log.old"))
 
     def _lock_file(self) -> Path:
         return self.run / "lock"

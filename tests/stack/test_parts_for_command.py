@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -91,3 +92,21 @@ def test_a_command_works_on_a_cold_machine_and_leaves_nothing_running(cold: Stat
     assert "tenants: 0" in outcome.stdout
     assert not cold.held()
     assert not (cold.root / "postgres" / "postmaster.pid").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_question_can_be_asked_on_a_cold_machine(cold: StateDir) -> None:
+    outcome = subprocess.run(
+        [sys.executable, "manage.py", "ask", "--tenant=demo", "--json",
+         "How are the documents of two tenants kept apart?"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
+    )  # fmt: skip
+    assert outcome.returncode == 0, outcome.stderr
+    answer = json.loads(outcome.stdout)
+    assert answer["citations"], answer
+    assert {hop["status"] for hop in answer["hops"]} <= {"ok", "skipped"}
+    assert not cold.held()

@@ -69,3 +69,17 @@ def test_a_stack_that_is_still_starting_is_not_reached(state: StateDir) -> None:
 
 def test_a_directory_never_used_is_free(state: StateDir) -> None:
     assert not state.held()
+
+
+def test_long_logs_are_put_aside_and_short_ones_kept(
+    state: StateDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragsite.stack.state.LOG_LIMIT_BYTES", 10)
+    long, short = state.log("long"), state.log("short")
+    long.parent.mkdir(parents=True)
+    long.write_text("x" * 11)
+    short.write_text("x")
+    state.put_long_logs_aside()
+    assert not long.exists()
+    assert long.with_suffix(".log.old").exists()
+    assert short.exists()

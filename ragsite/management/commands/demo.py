@@ -20,13 +20,17 @@ class Command(BaseCommand):
     help = "Make the demo tenant, ingest the documentation, and ask one question of a running site."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--site", required=True, help="address of the running site")
+        parser.add_argument(
+            "--site", help="address of the running site; without it nothing is asked"
+        )
         parser.add_argument("--question", default=QUESTION)
 
     def handle(self, *args: Any, **options: Any) -> None:
         demo = ensure_demo()
         collection = corpus.ensure_collection(demo)
         self._ingest(demo, collection)
+        if options["site"] is None:
+            return
         self._sign_ins(demo, options["site"])
         answer = self._ask(demo, collection, options)
         if answer.problems:

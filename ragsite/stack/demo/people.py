@@ -13,6 +13,7 @@ from django.db import transaction
 
 from apps.tenants import services
 from apps.tenants.models import Role, Tenant, User
+from ragsite.stack.state import StateDir
 
 SLUG = "demo"
 _DOMAIN = "demo.example"
@@ -68,7 +69,7 @@ def _ensure_user(name: str, password: str) -> User:
 
 def _password() -> str:
     """Made once; kept where only the owner of the state directory can read it."""
-    path = Path(settings.VAR_DIR) / "demo.json"
+    path = StateDir(Path(settings.VAR_DIR)).demo_file
     if not path.exists():
         path.touch(mode=0o600)
         path.write_text(json.dumps({"password": secrets.token_urlsafe(12)}))
