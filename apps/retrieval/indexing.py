@@ -11,6 +11,7 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from functools import partial
 from time import perf_counter
 from typing import TypeVar
@@ -18,6 +19,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 from django.conf import settings
+from django.utils import timezone
 
 from apps.documents import jobs
 from apps.documents.chunking import CHUNKER_VERSION
@@ -47,17 +49,18 @@ def index_document(
     Does nothing when another worker holds the document, or it is gone or finished. `sleep` is
     called between attempts to reach the embedder.
     """
+    since = _waiting_since(tenant_id, document_id)
     document = jobs.claim(
         tenant_id=tenant_id,
         document_id=document_id,
         from_states=(DocumentState.INDEXING,),
         to_state=DocumentState.INDEXING,
     )
-    if document is None:
+    if document is None or since is None:
         return
     trace = Trace(tenant_id, "ingestion", trace_id=document_id)
     try:
-        with trace.hop("index") as hop:
+        with trace.hop("index", wait_ms=(timezone.now() - since).total_seconds() * 1000) as hop:
             _index(document, hop, sleep)
     except InferenceError as exc:
         jobs.mark_failed(
@@ -68,6 +71,12 @@ def index_document(
         )
     finally:
         record_trace(trace)
+
+
+def _waiting_since(tenant_id: uuid.UUID, document_id: uuid.UUID) -> datetime | None:
+    with tenant_scope(tenant_id):
+        found = Document.objects.filter(tenant_id=tenant_id, id=document_id)
+        return found.values_list("updated_at", flat=True).first()
 
 
 def _index(document: Document, hop: Hop, sleep: Callable[[float], None]) -> None:

@@ -50,7 +50,7 @@ class _Search:
     collection_ids: Sequence[uuid.UUID]
     limit: int
     language: str
-    words: list[Word]
+    words: list[Word] = field(default_factory=list)
     index: EmbeddingIndex | None = None
     vector: Vectors | None = None  # None: search by words only
     statistics: bm25.Statistics = field(default_factory=lambda: bm25.Statistics(0, {}))
@@ -74,10 +74,7 @@ def retrieve(
     """
     # NUL is the one character PostgreSQL and the encoders both refuse.
     text = question.replace("\0", " ")[: settings.QUESTION_MAX_CHARS]
-    language = detect_language(text)
-    search = _Search(
-        tenant_id, text, list(collection_ids), limit, language, _question_words(text, language)
-    )
+    search = _Search(tenant_id, text, list(collection_ids), limit, detect_language(text))
     with trace.hop("embed") as hop:
         _embed(search, hop)
     with trace.hop("search") as hop:
@@ -94,11 +91,14 @@ def knows_language(language: str) -> bool:
     return not language or "*" in known or language in known
 
 
-def _question_words(text: str, language: str) -> list[Word]:
-    """Stemmed as English and as the question's own language: chunks may be either."""
-    words = words_of(text)
-    own = words_of(text, language) if language not in ("", "en") else []
-    return list(dict.fromkeys([*words, *own]))
+def _question_words(search: _Search) -> list[Word]:
+    """Stemmed as English, as the question's own language, and as the documents'.
+
+    A question is too short to be sure of its language, and stems match only their like.
+    """
+    languages = selectors.document_languages(search.tenant_id, search.collection_ids)
+    stemmed = [words_of(search.question, each) for each in ("en", search.language, *languages)]
+    return list(dict.fromkeys(word for words in stemmed for word in words))
 
 
 def _embed(search: _Search, hop: Hop) -> None:
@@ -151,6 +151,7 @@ def _find(search: _Search, hop: Hop) -> list[tuple[Candidate, Chunk]]:
 
 
 def _search_words(search: _Search) -> dict[uuid.UUID, float]:
+    search.words = _question_words(search)
     terms = [word.term for word in search.words]
     search.statistics = bm25.read_statistics(
         tenant_id=search.tenant_id, collection_ids=search.collection_ids, terms=terms

@@ -5,13 +5,24 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection as AbstractCollection
 
-from apps.documents.models import Chunk, DocumentState
+from apps.documents.models import Chunk, Document, DocumentState
 from apps.retrieval.models import EmbeddingIndex
 
 
 def active_index(tenant_id: uuid.UUID) -> EmbeddingIndex | None:
     """The index questions are searched in; None before the tenant's first document."""
     return EmbeddingIndex.objects.filter(tenant_id=tenant_id, active=True).first()
+
+
+def document_languages(
+    tenant_id: uuid.UUID, collection_ids: AbstractCollection[uuid.UUID]
+) -> set[str]:
+    """The languages that the collections' documents are in, as far as they are known.
+
+    Needs the tenant's scope. Reads one short column of every document: milliseconds for thousands.
+    """
+    rows = Document.objects.filter(tenant_id=tenant_id, collection_id__in=collection_ids)
+    return set(rows.exclude(language="").values_list("language", flat=True).distinct())
 
 
 def searchable_chunks(

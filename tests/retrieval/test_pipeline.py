@@ -183,6 +183,22 @@ def test_chunks_in_a_language_the_model_does_not_know_need_a_word_in_common(
 
 
 @pytest.mark.usefixtures("embedder", "reranker", "document")
+@pytest.mark.parametrize(
+    ("language", "text", "question"),
+    [
+        ("de", "Die Rechnung wird im Mai bezahlt.", "Rechnungen"),
+        ("pl", "Umowy podpisuje zarząd spółki.", "umowa zarządu"),
+        ("fi", "Talossa on kolme huonetta.", "huoneet"),
+    ],
+)
+def test_words_are_stemmed_as_the_documents_language_wants(
+    collection: Collection, language: str, text: str, question: str
+) -> None:
+    write_rows(make_document(collection, [text], language=language))
+    assert ask(collection, question)[0].passages[0].text == text
+
+
+@pytest.mark.usefixtures("embedder", "reranker", "document")
 def test_a_model_of_all_languages_is_used_for_all(
     collection: Collection, settings: Settings
 ) -> None:
