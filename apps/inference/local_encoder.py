@@ -1,6 +1,7 @@
 """An embedding model in this process: text vectors, and token vectors for late interaction.
 
-Needs torch and sentence-transformers; importing this module does not, creating a LocalEncoder does.
+Needs torch, and sentence-transformers for models other than plain BERTs; importing this module
+loads neither, creating a LocalEncoder does.
 """
 
 from __future__ import annotations
@@ -18,7 +19,11 @@ from apps.inference.model_files import locate_model
 from apps.inference.types import Vectors
 
 if TYPE_CHECKING:
+    import torch
     from tokenizers import Encoding, Tokenizer
+
+    from apps.inference.bert import Bert
+    from apps.inference.sentence_model import SentenceModel
 
 # Texts in one step of the model. Measured on 2 cores: 8 texts of like length run faster than 32
 # (less padding, better in the cache), and a question waits for one step at most.
@@ -38,20 +43,15 @@ class LocalEncoder:
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         import torch
-        from sentence_transformers import SentenceTransformer
 
         torch.set_num_threads(threads or max(1, (os.cpu_count() or 2) - 1))
         self._torch = torch
-        self.dtype = fast_dtype()
-        self._model = SentenceTransformer(
-            locate_model(name), device="cpu", model_kwargs={"dtype": getattr(torch, self.dtype)}
-        ).eval()
         self.model_id = name
-        self.dimensions = int(self._model.get_embedding_dimension() or 0)
-        self.max_tokens = int(self._model.max_seq_length or 512)
-        self.tokenizer: Tokenizer = self._model.tokenizer.backend_tokenizer
-        self.tokenizer.no_padding()
-        self.tokenizer.no_truncation()
+        self.dtype = fast_dtype()
+        self._model = _load(name, getattr(torch, self.dtype))
+        self.tokenizer: Tokenizer = self._model.tokenizer
+        self.dimensions = self._model.dimensions
+        self.max_tokens = self._model.max_tokens
 
     def tokenize(self, texts: Sequence[str]) -> list[Encoding]:
         """Tokens with character offsets, special ones included, cut to the model's length."""
@@ -71,8 +71,8 @@ class LocalEncoder:
         vectors = np.zeros((len(encodings), self.dimensions), np.float32)
         for rows, step in _steps(encodings):
             with pace():
-                output = self._forward(step)["sentence_embedding"]
-            vectors[rows] = unit(output.float().numpy())
+                texts, _ = self._forward(step)
+            vectors[rows] = unit(texts.float().numpy())
         return vectors
 
     def embed_tokens(
@@ -82,28 +82,33 @@ class LocalEncoder:
         vectors: list[Vectors] = [np.zeros((0, self.dimensions), np.float32)] * len(encodings)
         for rows, step in _steps(encodings):
             with pace():
-                output = self._forward(step)["token_embeddings"]
-            tokens = unit(output.float().numpy())
-            for row, encoding, vector in zip(rows, step, tokens, strict=True):
+                _, tokens = self._forward(step)
+            units = unit(tokens.float().numpy())
+            for row, encoding, vector in zip(rows, step, units, strict=True):
                 vectors[row] = vector[: len(encoding.ids)]
         return vectors
 
-    def _forward(self, step: Sequence[Encoding]) -> dict[str, Any]:
+    def _forward(self, step: Sequence[Encoding]) -> tuple[Any, Any]:
         torch = self._torch
         longest = max(len(encoding.ids) for encoding in step)
-        ids = np.full((len(step), longest), self._model.tokenizer.pad_token_id or 0, np.int64)
+        ids = np.zeros((len(step), longest), np.int64)
         mask = np.zeros((len(step), longest), np.int64)
         for row, encoding in enumerate(step):
             ids[row, : len(encoding.ids)] = encoding.ids
             mask[row, : len(encoding.ids)] = 1
-        features = {
-            "input_ids": torch.from_numpy(ids),
-            "attention_mask": torch.from_numpy(mask),
-            "modality": "text",
-        }
         with torch.inference_mode():
-            output: dict[str, Any] = self._model(features)
-        return output
+            return self._model(torch.from_numpy(ids), torch.from_numpy(mask))
+
+
+def _load(name: str, dtype: torch.dtype) -> Bert | SentenceModel:
+    from apps.inference.bert import Bert, can_run
+
+    folder = Path(locate_model(name))
+    if can_run(folder):
+        return Bert(folder, dtype)
+    from apps.inference.sentence_model import SentenceModel
+
+    return SentenceModel(name, dtype)
 
 
 def _steps(encodings: Sequence[Encoding]) -> Iterator[tuple[list[int], list[Encoding]]]:
