@@ -12,6 +12,7 @@ from ragsite.stack.postgres import APP_ROLE, SUPERUSER
 from tests import parts
 from tests.cast import _fast_passwords, cast  # noqa: F401 - fixtures
 from tests.real_parts import encoder_url, engine_url  # noqa: F401 - fixtures
+from tests.running_stack import stack  # noqa: F401 - fixture
 
 
 @pytest.fixture(scope="session")

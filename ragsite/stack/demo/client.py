@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,22 +76,26 @@ def sign_in(site: str, *, email: str, password: str) -> str:
         return "; ".join(f"{name}={value}" for name, value in client.cookies.items())
 
 
-def open_chat(site: str, tenant_slug: str, *, cookie: str) -> ClientConnection:
+@contextmanager
+def open_chat(site: str, tenant_slug: str, *, cookie: str) -> Iterator[ClientConnection]:
     """The chat's websocket, opened as the site's own page would. Raises ClientFailed."""
     url = f"{site.replace('http', 'ws', 1)}/ws/t/{tenant_slug}/chat/"
-    try:
-        chat = connect(
-            url,
-            origin=Origin(site),
-            additional_headers={"Cookie": cookie},
-            proxy=None,
-        )
-    except (WebSocketException, OSError) as exc:
-        raise ClientFailed(f"the websocket {url} was refused: {exc}") from exc
-    hello = _receive(chat)
-    if hello["type"] != "hello":
-        raise ClientFailed(f"the websocket greeted with {hello}")
-    return chat
+    with ExitStack() as opened:
+        try:
+            chat = opened.enter_context(
+                connect(
+                    url,
+                    origin=Origin(site),
+                    additional_headers={"Cookie": cookie},
+                    proxy=None,
+                )
+            )
+        except (WebSocketException, OSError) as exc:
+            raise ClientFailed(f"the websocket {url} was refused: {exc}") from exc
+        hello = _receive(chat)
+        if hello["type"] != "hello":
+            raise ClientFailed(f"the websocket greeted with {hello}")
+        yield chat
 
 
 def ask(
