@@ -101,7 +101,9 @@ def _print_first_token(pairs: Sequence[Pair]) -> None:
 
 
 def _print_indexing(results: Sequence[Indexing]) -> None:
-    rows = [("indexing", "documents", "passages", "to ready", "encoder alone", "ratio")]
+    rows = [
+        ("indexing", "documents", "passages", "to ready", "encoder alone", "ratio", "work by hop")
+    ]
     rows += [
         (
             result.name,
@@ -110,6 +112,7 @@ def _print_indexing(results: Sequence[Indexing]) -> None:
             f"{result.passages / result.whole_s:.1f}/s",
             f"{result.passages / result.bare_s:.1f}/s",
             f"{result.ratio:.2f}",
+            ", ".join(f"{hop} {spent_s:.1f} s" for hop, spent_s in result.hops_s.items()),
         )
         for result in results
     ]

@@ -9,12 +9,14 @@ from pathlib import Path
 
 from django.conf import settings
 from django.core.files.base import ContentFile
+from django.db.models import Sum
 
 from apps.documents import services
 from apps.documents.models import Chunk, Collection, Document, DocumentState
 from apps.inference.registry import get_embedder
 from apps.retrieval.indexing import EMBED_BATCH
 from apps.retrieval.texts import indexed_text
+from apps.telemetry.models import Span
 from apps.tenants.scope import tenant_scope
 from ragsite.stack.demo import corpus
 from ragsite.stack.demo.people import Demo
@@ -29,6 +31,7 @@ class Indexing:
     passages: int
     whole_s: float
     bare_s: float
+    hops_s: dict[str, float]  # work of each hop, added up over the documents
 
     @property
     def ratio(self) -> float:
@@ -55,7 +58,8 @@ def measure(demo: Demo, name: str, contents: Sequence[bytes]) -> Indexing:
     _wait(demo, collection, len(contents))
     whole_s = time.perf_counter() - started
     texts = _texts(demo, collection)
-    return Indexing(name, len(contents), len(texts), whole_s, _embed(texts))
+    hops_s = _hops(demo, collection)
+    return Indexing(name, len(contents), len(texts), whole_s, _embed(texts), hops_s)
 
 
 def small_documents(copies: int) -> list[bytes]:
@@ -92,6 +96,16 @@ def _texts(demo: Demo, collection: Collection) -> list[str]:
     with tenant_scope(demo.tenant.id):
         chunks = Chunk.objects.filter(tenant=demo.tenant, document__collection=collection)
         return [indexed_text(chunk) for chunk in chunks.order_by("document_id", "ordinal")]
+
+
+def _hops(demo: Demo, collection: Collection) -> dict[str, float]:
+    """Seconds of work by hop; a document's trace has the document's id."""
+    with tenant_scope(demo.tenant.id):
+        documents = Document.objects.filter(tenant=demo.tenant, collection=collection)
+        ids = list(documents.values_list("id", flat=True))
+        spans = Span.objects.filter(tenant_id=demo.tenant.id, kind="ingestion", trace_id__in=ids)
+        totals = spans.values("hop").annotate(work_ms=Sum("work_ms")).order_by("-work_ms")
+        return {row["hop"]: row["work_ms"] / 1000 for row in totals}
 
 
 def _embed(texts: list[str]) -> float:
