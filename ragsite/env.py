@@ -29,7 +29,7 @@ _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off", ""}
 
 
-def text(name: str, default: str, help: str) -> str:  # noqa: A002 - the word the reference uses
+def text(name: str, default: str, help: str) -> str:
     """The value of `name`, or of the file that `<name>_FILE` points at (for mounted secrets)."""
     REGISTRY[name] = Setting(name, default, help)
     secret_file = os.environ.get(f"{name}_FILE")
@@ -44,7 +44,7 @@ def text(name: str, default: str, help: str) -> str:  # noqa: A002 - the word th
         ) from exc
 
 
-def integer(name: str, default: int, help: str, *, minimum: int = 0) -> int:  # noqa: A002
+def integer(name: str, default: int, help: str, *, minimum: int = 0) -> int:
     """A whole number of at least `minimum`."""
     raw = text(name, str(default), help)
     try:
@@ -58,7 +58,7 @@ def integer(name: str, default: int, help: str, *, minimum: int = 0) -> int:  # 
     return value
 
 
-def number(name: str, default: float, help: str, *, minimum: float = 0.0) -> float:  # noqa: A002
+def number(name: str, default: float, help: str, *, minimum: float = 0.0) -> float:
     """A decimal number of at least `minimum`."""
     raw = text(name, str(default), help)
     try:
@@ -72,7 +72,7 @@ def number(name: str, default: float, help: str, *, minimum: float = 0.0) -> flo
     return value
 
 
-def boolean(name: str, default: bool, help: str) -> bool:  # noqa: A002, FBT001
+def boolean(name: str, default: bool, help: str) -> bool:
     """`1`, `true`, `yes`, `on` or `0`, `false`, `no`, `off`."""
     raw = text(name, "1" if default else "0", help).lower()
     if raw in _TRUE:
@@ -82,12 +82,12 @@ def boolean(name: str, default: bool, help: str) -> bool:  # noqa: A002, FBT001
     raise ImproperlyConfigured(f"{name} is {raw!r}. Set it to 1 or 0.")
 
 
-def words(name: str, default: str, help: str) -> list[str]:  # noqa: A002
+def words(name: str, default: str, help: str) -> list[str]:
     """A comma-separated list."""
     return [word.strip() for word in text(name, default, help).split(",") if word.strip()]
 
 
-def url(name: str, default: str, help: str, *, schemes: tuple[str, ...]) -> str:  # noqa: A002
+def url(name: str, default: str, help: str, *, schemes: tuple[str, ...]) -> str:
     """A URL with one of `schemes`, or the empty string."""
     raw = text(name, default, help)
     if raw and raw.split("://", 1)[0] not in schemes:
@@ -96,7 +96,7 @@ def url(name: str, default: str, help: str, *, schemes: tuple[str, ...]) -> str:
     return raw
 
 
-def choice(name: str, default: str, help: str, *, options: tuple[str, ...]) -> str:  # noqa: A002
+def choice(name: str, default: str, help: str, *, options: tuple[str, ...]) -> str:
     """One of `options`."""
     raw = text(name, default, help)
     if raw not in options:

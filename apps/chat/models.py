@@ -72,7 +72,9 @@ class Message(models.Model):
     model = models.CharField(max_length=100, blank=True)
     kind = models.CharField(max_length=20, blank=True)  # "generated", "quoted" or "not_found"
     notices = models.JSONField(default=list)  # [{"code", "message"}]: what was degraded, in words
-    support = models.JSONField(default=list)  # [{"start", "end", "markers", "supported"}] per sentence
+    support = models.JSONField(
+        default=list
+    )  # [{"start", "end", "markers", "supported"}] per sentence
     prompt_tokens = models.PositiveIntegerField(null=True)
     completion_tokens = models.PositiveIntegerField(null=True)
     tokens_estimated = models.BooleanField(default=False)

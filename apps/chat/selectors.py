@@ -18,7 +18,7 @@ from apps.tenants.access import Access
 
 HISTORY_MESSAGES = 12
 # An answer still "streaming" after this long has lost the process that wrote it.
-ABANDONED_AFTER = timedelta(minutes=15)
+ABANDONED_AFTER = timedelta(minutes=5)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from apps.chat.errors import (
 )
 from apps.chat.models import Citation, Conversation, Message, MessageRole, MessageState
 from apps.chat.pipeline.types import AnswerRequest, Outcome
-from apps.chat.selectors import history_before
+from apps.chat.selectors import ABANDONED_AFTER, history_before
 from apps.documents.selectors import collections_for, existing_document_ids
 from apps.gateway.errors import UnknownModel
 from apps.gateway.service import find_model
@@ -99,7 +99,7 @@ def restart_answer(*, access: Access, answer_id: uuid.UUID, model_alias: str) ->
                 role=MessageRole.ANSWER,
                 conversation__user=access.user,
             )
-            .exclude(state=MessageState.STREAMING)
+            .exclude(state=MessageState.STREAMING, created_at__gt=timezone.now() - ABANDONED_AFTER)
             .first()
         )
         asked = None

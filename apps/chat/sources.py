@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from apps.chat.models import Citation
+from apps.chat.selectors import get_citation
 from apps.documents.models import Document, DocumentState, Page
 from apps.documents.selectors import get_document_for, pages_between
 from apps.documents.viewing import Box, has_page_images, passage_boxes
 from apps.tenants.access import Access
+from apps.tenants.scope import tenant_scope
 
 # A passage reaches over a page break at most; a wide table may reach further.
 MOST_PAGES = 3
@@ -41,23 +44,34 @@ class OpenedCitation:
     has_images: bool = False
 
 
-def open_citation(access: Access, citation: Citation) -> OpenedCitation:
-    """Find the passage of one's own `citation`; rights to the document are asked for again."""
-    if citation.document_id is None:
-        return OpenedCitation(citation, "deleted")
-    document = get_document_for(access, citation.document_id)
-    if document is None:
-        return OpenedCitation(citation, "closed")
-    pages = tuple(_passages(citation, document))
+def open_citation(access: Access, citation_id: uuid.UUID) -> OpenedCitation | None:
+    """Find the passage of one of one's own citations; None where there is no such citation.
+
+    Rights to the document are asked for again. Opens its own short scope: marking a passage on a
+    page takes longer than a transaction should last.
+    """
+    with tenant_scope(access.tenant.id):
+        citation = get_citation(access, citation_id)
+        if citation is None:
+            return None
+        if citation.document_id is None:
+            return OpenedCitation(citation, "deleted")
+        document = get_document_for(access, citation.document_id)
+        if document is None:
+            return OpenedCitation(citation, "closed")
+        last = min(citation.page_last, citation.page_first + MOST_PAGES - 1)
+        pages = list(pages_between(document.tenant_id, document.id, citation.page_first, last))
+    passages = tuple(_passages(citation, document, pages))
     # Reading a document again may give other text: better none than the wrong passage.
-    if document.state != DocumentState.READY or not pages:
+    if document.state != DocumentState.READY or not passages:
         return OpenedCitation(citation, "changed", document)
-    return OpenedCitation(citation, "open", document, pages, has_page_images(document))
+    return OpenedCitation(citation, "open", document, passages, has_page_images(document))
 
 
-def _passages(citation: Citation, document: Document) -> Iterator[PassageOnPage]:
-    last = min(citation.page_last, citation.page_first + MOST_PAGES - 1)
-    for page in pages_between(document.tenant_id, document.id, citation.page_first, last):
+def _passages(
+    citation: Citation, document: Document, pages: Iterable[Page]
+) -> Iterator[PassageOnPage]:
+    for page in pages:
         start = max(0, citation.char_start - page.char_start)
         end = min(len(page.text), citation.char_end - page.char_start)
         if start < end:
@@ -69,7 +83,7 @@ def _on_page(
 ) -> PassageOnPage:
     first = max(0, start - CONTEXT_CHARS)
     last = min(len(page.text), end + CONTEXT_CHARS)
-    boxes = passage_boxes(document, page.number, citation.char_start, citation.char_end)
+    boxes = passage_boxes(document, page, citation.char_start, citation.char_end)
     return PassageOnPage(
         number=page.number,
         before=page.text[first:start],

@@ -87,13 +87,13 @@ def delete(request: TenantRequest, conversation_id: uuid.UUID) -> HttpResponse:
 
 
 @require_GET
-@tenant_page(Right.CHAT)
+@tenant_page(Right.CHAT, scoped=False)
 def citation(request: TenantRequest, citation_id: uuid.UUID) -> HttpResponse:
     """A source of an answer, with its passage marked: a part for the panel, or a page."""
-    found = selectors.get_citation(request.access, citation_id)
-    if found is None:
+    opened = open_citation(request.access, citation_id)
+    if opened is None:
         raise Http404
-    opened = open_citation(request.access, found)
+    found = opened.citation
     template = "chat/_citation.html" if request.htmx else "chat/citation.html"
     context = {"opened": opened, "citation": found, "score_percent": round(found.score * 100)}
     return render(request, template, context)

@@ -157,7 +157,9 @@ class Chunk(models.Model):
     char_end = models.PositiveIntegerField()
     page_first = models.PositiveIntegerField()
     page_last = models.PositiveIntegerField()
-    token_count = models.PositiveIntegerField()  # of text with heading path, in the chunker's tokenizer
+    token_count = (
+        models.PositiveIntegerField()
+    )  # of text with heading path, in the chunker's tokenizer
 
     class Meta:
         constraints: ClassVar = [

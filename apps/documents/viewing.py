@@ -61,24 +61,19 @@ def page_image(document: Document, page_number: int) -> bytes:
         return png
 
 
-def passage_boxes(
-    document: Document, page_number: int, char_start: int, char_end: int
-) -> list[Box]:
-    """Where the text from `char_start` to `char_end` (offsets in the whole text) is on a page.
+def passage_boxes(document: Document, page: Page, char_start: int, char_end: int) -> list[Box]:
+    """Where the text from `char_start` to `char_end` (offsets in the whole text) is on `page`.
 
     Empty for kinds without page images, where nothing was found, and where the page cannot be
-    read: a mark is a help, never a reason for an error. Needs the tenant's scope.
+    read: a mark is a help, never a reason for an error. Takes up to seconds and no database.
     """
     if not has_page_images(document):
-        return []
-    page = page_text(document, page_number)
-    if page is None:
         return []
     start = max(0, char_start - page.char_start)
     end = min(len(page.text), char_end - page.char_start)
     if start >= end:
         return []
-    return list(_find(document.tenant_id, document.storage_key, page_number, page.text, start, end))
+    return list(_find(document.tenant_id, document.storage_key, page.number, page.text, start, end))
 
 
 @lru_cache(maxsize=64)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import uuid
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Concatenate, ParamSpec, cast
@@ -105,12 +106,13 @@ View = Callable[Concatenate[TenantRequest, P], HttpResponseBase]
 
 
 def tenant_page(
-    right: Right,
+    right: Right, *, scoped: bool = True
 ) -> Callable[[View[P]], Callable[..., HttpResponseBase]]:
     """A view under `/t/<tenant_slug>/`, for signed-in people with `right`, in the tenant's scope.
 
     The view takes the request (with `request.access`) and the URL's other arguments. Its scope is
-    closed when it returns: a streamed body must not need the database.
+    closed when it returns: a streamed body must not need the database. A view that works for
+    longer than a transaction should last takes `scoped=False` and opens its own scopes.
     """
 
     def decorate(view: View[P]) -> Callable[..., HttpResponseBase]:
@@ -126,7 +128,7 @@ def tenant_page(
                 raise PermissionDenied
             tenant_request = cast(TenantRequest, request)
             tenant_request.access = access
-            with tenant_scope(access.tenant.id):
+            with tenant_scope(access.tenant.id) if scoped else nullcontext():
                 return view(tenant_request, *args, **kwargs)
 
         wrapped.required_right = right  # type: ignore[attr-defined]

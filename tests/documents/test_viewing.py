@@ -35,7 +35,9 @@ def offsets_of(document: Document, number: int, words: str) -> tuple[int, int]:
 
 def boxes_of(document: Document, number: int, words: str) -> list[viewing.Box]:
     with tenant_scope(document.tenant_id):
-        return viewing.passage_boxes(document, number, *offsets_of(document, number, words))
+        page = viewing.page_text(document, number)
+        assert page is not None
+        return viewing.passage_boxes(document, page, *offsets_of(document, number, words))
 
 
 def test_a_page_is_drawn_and_kept(guide: Document) -> None:
