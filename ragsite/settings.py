@@ -120,7 +120,7 @@ CHANNEL_LAYERS = {
     }
 }
 WORKER_CONCURRENCY = env.integer(
-    "WORKER_CONCURRENCY", 1, "Documents ingested at the same time by one worker.", minimum=1
+    "WORKER_CONCURRENCY", 2, "Documents ingested at the same time by one worker.", minimum=1
 )
 
 # --- Models -------------------------------------------------------------------------------------
