@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apps.chat.pipeline.assemble import assemble, neutralise
+from apps.chat.pipeline.assemble import assemble, excerpt, neutralise
 from apps.gateway.types import Model
 from apps.inference.types import ChatTurn
 from apps.retrieval.types import Passage
@@ -109,3 +109,28 @@ async def test_control_tokens_in_the_question_are_taken_out() -> None:
         count_tokens=count_words,
     )
     assert "<|" not in prompt.request.turns[-1].content
+
+
+LONG = (
+    "The office opens at nine. Visitors sign in at the desk. Parking is free for visitors. "
+    "A badge is returned in the evening. The lift is out of order."
+)
+
+
+def test_an_excerpt_is_the_run_of_sentences_the_question_is_about() -> None:
+    assert excerpt(LONG, "Is parking free?", 50) == "Parking is free for visitors."
+
+
+def test_an_excerpt_takes_what_fits_beside_it() -> None:
+    found = excerpt(LONG, "Is parking free for visitors?", 60)
+    assert found == "Visitors sign in at the desk. Parking is free for visitors."
+
+
+@pytest.mark.parametrize("limit", [0, 1000])
+def test_without_need_nothing_is_cut(limit: int) -> None:
+    assert excerpt(LONG, "Is parking free?", limit) == LONG
+
+
+@pytest.mark.parametrize("text", ["", "x" * 5000, "\n" * 5000, "```\n" + "a. " * 500])
+def test_an_excerpt_of_odd_text_is_part_of_it(text: str) -> None:
+    assert excerpt(text, "What?", 100) in text

@@ -12,6 +12,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+from apps.chat.pipeline.citations import content_terms, split_sentences
 from apps.chat.pipeline.prompts import STYLES, Style
 from apps.gateway.types import Model
 from apps.inference.types import ChatTurn, GenerationRequest
@@ -53,7 +54,7 @@ async def assemble(
     candidates = list(passages[: model.passages])
     style = STYLES[model.prompt]
     asked = " ".join(_CONTROL.sub(" ", question).split())
-    quotes = [_quote(style, i, passage) for i, passage in enumerate(candidates, start=1)]
+    quotes = [_quote(style, i, passage, asked) for i, passage in enumerate(candidates, start=1)]
     fixed, *costs = await asyncio.gather(
         count_tokens("\n".join(turn.content for turn in style.turns((), (), asked))),
         *(count_tokens(quote) for quote in quotes),
@@ -73,9 +74,34 @@ async def assemble(
     )
 
 
-def _quote(style: Style, marker: int, passage: Passage) -> str:
+def _quote(style: Style, marker: int, passage: Passage, question: str) -> str:
     place = " › ".join(part for part in (passage.document_name, passage.heading_path) if part)
-    return style.quote(marker, neutralise(place), neutralise(passage.text))
+    text = excerpt(passage.text, question, style.excerpt_chars)
+    return style.quote(marker, neutralise(place), neutralise(text))
+
+
+def excerpt(text: str, question: str, limit_chars: int) -> str:
+    """The run of whole sentences, at most `limit_chars` long, that shares most with the question.
+
+    Sentences count by the question's content words they hold; of equal runs the first. 0 is no
+    limit. A single sentence over the limit is given whole.
+    """
+    if not limit_chars or len(text) <= limit_chars:
+        return text
+    spans = list(split_sentences(text))
+    asked = content_terms(question)
+    worth = [len(asked & content_terms(text[start:end])) for start, end in spans]
+    best, best_worth = (0, len(text)), -1.0
+    for first, (start, _) in enumerate(spans):
+        for last in range(first, len(spans)):
+            end = spans[last][1]
+            if last > first and end - start > limit_chars:
+                break
+            # More text counts only where worth is equal, and then for little.
+            gained = sum(worth[first : last + 1]) + (end - start) / (1000 * limit_chars)
+            if gained > best_worth:
+                best, best_worth = (start, end), gained
+    return text[best[0] : best[1]]
 
 
 def neutralise(text: str) -> str:
