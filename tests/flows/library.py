@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterable
 from dataclasses import dataclass
 from http.cookies import SimpleCookie
 
@@ -13,6 +12,16 @@ import httpx
 from ragsite.stack.demo import client
 from ragsite.stack.demo.people import SLUG
 from tests.running_stack import Stack, eventually
+
+# What takes the engine a second or more to repeat, so that it can be interrupted on its way.
+_STOPS = (
+    "Skerry, Tarn, Aldern, Brunn, Hollow Point, Vessland, Orm, Cape Lantern, Baffle Bay, Gull "
+    "Hill, Marsh End, Northgate, Foxley, Quern, Ryder, Sallow, Thornby, Upwell, Wick, Yarrow, "
+    "Amber Cross, Birch Hollow, Cinder Ford, Dunmoor, Elder Bank, Fallow Green, Granite Bridge, "
+    "Heron Lake, Iron Gate, Juniper Pass, Kestrel Rock, Linden Court, Mallow Street, Nettle Farm"
+)
+LONG_FACT = f"# The mail coach\n\nThe mail coach stops at these places: {_STOPS}.\n"
+LONG_QUESTION = "At which places does the mail coach stop?"
 
 
 @dataclass(frozen=True)
@@ -82,9 +91,3 @@ def site_client(stack: Stack, who: str) -> httpx.Client:
     return httpx.Client(
         base_url=f"{stack.tenant_url}/", headers=headers, timeout=30, trust_env=False
     )
-
-
-def passages(*facts: str, about: Iterable[str] = ()) -> str:
-    """A Markdown document with a section for each fact."""
-    titles = [*about, *(f"Section {n}" for n in range(1, len(facts) + 1))]
-    return "\n\n".join(f"## {title}\n\n{fact}" for title, fact in zip(titles, facts, strict=False))

@@ -1,0 +1,119 @@
+"""The chat page: keys, conversations, being signed out."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import NewVisitor
+from tests.browser.pages import Chat
+from tests.flows.library import Library, make_library
+from tests.running_stack import Stack
+
+QUESTION = "What do the bees of Aldern make in June?"
+
+
+@pytest.fixture(scope="module")
+def bees(stack: Stack) -> Library:
+    made = make_library(stack)
+    made.add("bees.md", "# Bees\n\nIn June the bees of Aldern make linden honey.\n")
+    return made
+
+
+def test_enter_sends_and_shift_enter_does_not(visit: NewVisitor, bees: Library) -> None:
+    chat = Chat(visit("corpus-admin").page, bees)
+    chat.composer.fill("first line")
+    chat.composer.press("Shift+Enter")
+    chat.composer.press_sequentially("second line")
+    expect(chat.composer).to_have_value("first line\nsecond line")
+    expect(chat.answers).to_have_count(0)
+    chat.ask_and_wait(QUESTION)
+    expect(chat.composer).to_have_value("")
+    expect(chat.composer).to_be_focused()
+
+
+def test_an_empty_or_over_long_question_cannot_be_sent(visit: NewVisitor, bees: Library) -> None:
+    chat = Chat(visit("corpus-admin").page, bees)
+    send = chat.page.get_by_role("button", name="Send")
+    chat.composer.fill("   ")
+    expect(send).to_be_disabled()
+    chat.composer.fill("x" * 4001)
+    expect(send).to_be_disabled()
+    expect(chat.page.locator("[data-counter]")).to_have_text("4001 of 4000")
+    chat.composer.press("Enter")
+    expect(chat.answers).to_have_count(0)
+
+
+def test_a_conversation_is_listed_renamed_and_deleted(visit: NewVisitor, bees: Library) -> None:
+    visitor = visit("corpus-admin")
+    chat = Chat(visitor.page, bees)
+    chat.ask_and_wait(QUESTION)
+    expect(chat.page).to_have_url(re.compile(r"/chat/[0-9a-f-]{36}/"))
+    address = chat.page.url
+    listed = chat.page.locator(".conversation[data-current]")
+    expect(listed).to_contain_text("bees")
+    listed.hover()
+    listed.get_by_role("button", name=re.compile("^Rename")).click()
+    chat.page.locator("#rename-field").fill("Honey & <b>mead</b>")
+    visitor.shoot("rename")
+    chat.page.get_by_role("button", name="Rename", exact=True).click()
+    expect(listed).to_contain_text("Honey & <b>mead</b>")
+    chat.wait_for_connection()
+    listed.hover()
+    listed.get_by_role("button", name=re.compile("^Delete")).click()
+    chat.page.get_by_role("button", name="Keep it").click()
+    expect(listed).to_be_visible()
+    listed.hover()
+    listed.get_by_role("button", name=re.compile("^Delete")).click()
+    chat.page.get_by_role("button", name="Delete", exact=True).click()
+    expect(chat.page.get_by_text("Honey & <b>mead</b>")).to_have_count(0)
+    visitor.expected = ("404",)
+    answer = chat.page.goto(address)
+    assert answer is not None
+    assert answer.status == 404
+
+
+def test_a_session_that_ends_is_said_and_nothing_typed_is_lost(
+    visit: NewVisitor, bees: Library
+) -> None:
+    visitor = visit("")
+    visitor.sign_in(bees.stack.email("member"), bees.stack.password)
+    expect(visitor.page).to_have_url(re.compile("/chat/"))
+    chat = Chat(visitor.page, bees)
+    elsewhere = visitor.page.context.new_page()
+    elsewhere.goto("/accounts/logout/")
+    elsewhere.locator("main").get_by_role("button", name="Sign out").click()
+    elsewhere.close()
+    chat.composer.fill(QUESTION)
+    chat.composer.press("Enter")
+    expect(chat.page.locator("#connection")).to_contain_text("signed out")
+    expect(chat.composer).to_have_value(QUESTION)
+    visitor.shoot("signed-out")
+    chat.page.reload()
+    expect(chat.page).to_have_url(re.compile("/accounts/login/"))
+
+
+def test_another_person_sees_none_of_the_conversation(visit: NewVisitor, bees: Library) -> None:
+    chat = Chat(visit("corpus-admin").page, bees)
+    chat.ask_and_wait(QUESTION)
+    member = visit("member")
+    member.expected = ("404",)
+    answer = member.page.goto(chat.page.url)
+    assert answer is not None
+    assert answer.status == 404
+    Chat(member.page, bees)
+    expect(member.page.locator("#conversation-list")).not_to_contain_text("bees")
+
+
+def test_a_member_sees_no_figures_and_a_corpus_admin_does(visit: NewVisitor, bees: Library) -> None:
+    for who, sees in (("member", 0), ("corpus-admin", 1)):
+        chat = Chat(visit(who).page, bees)
+        chat.ask_and_wait(QUESTION)
+        details = chat.last.locator(".answer-details")
+        expect(details).to_have_count(sees)
+        if sees:
+            details.locator("summary").click()
+            expect(details).to_contain_text("rerank", ignore_case=True)
+            expect(details).to_contain_text("tokens")
