@@ -51,7 +51,9 @@ def measure(
 ) -> list[Pair]:
     """`count` pairs; questions that the site answers without the model are passed over."""
     pairs: list[Pair] = []
-    with httpx.Client(trust_env=False, timeout=120.0) as engine:
+    # The engine drops a connection that was idle for some seconds, sometimes under a new request.
+    limits = httpx.Limits(max_keepalive_connections=0)
+    with httpx.Client(trust_env=False, timeout=120.0, limits=limits) as engine:
         while len(pairs) < count:
             question = next(asked)
             request, tokens = _prompt(demo, collection, question)
@@ -100,7 +102,7 @@ def _direct(engine: httpx.Client, request: GenerationRequest) -> float:
         "stream": True,
     }
     sent, first_ms = time.perf_counter(), 0.0
-    with _post(engine, body) as answer:
+    with _post(engine, "/v1/chat/completions", body) as answer:
         for line in answer.iter_lines():
             if not first_ms and _has_text(line):
                 first_ms = (time.perf_counter() - sent) * 1000
@@ -108,17 +110,18 @@ def _direct(engine: httpx.Client, request: GenerationRequest) -> float:
 
 
 def _overwrite_caches(engine: httpx.Client) -> None:
-    """Give every slot of the engine another prompt: each goes to the one least lately used."""
-    for _ in range(SLOTS):
-        body = {"messages": [{"role": "user", "content": uuid.uuid4().hex}], "max_tokens": 1}
-        with _post(engine, body) as answer:
+    """Give every slot of the engine another prompt, without the chat template all others share."""
+    for slot in range(SLOTS):
+        body = {"prompt": uuid.uuid4().hex, "n_predict": 1, "id_slot": slot}
+        with _post(engine, "/completion", body) as answer:
             answer.read()
+            answer.raise_for_status()
 
 
-def _post(engine: httpx.Client, body: dict[str, Any]) -> Any:
+def _post(engine: httpx.Client, path: str, body: dict[str, Any]) -> Any:
     return engine.stream(
         "POST",
-        f"{settings.OPENAI_URL}/chat/completions",
+        settings.OPENAI_URL.removesuffix("/v1") + path,
         json=body,
         headers={"Authorization": f"Bearer {settings.OPENAI_API_KEY}"},
     )
