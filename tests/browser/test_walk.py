@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, expect
 
 from tests.browser.conftest import NewVisitor
 from tests.browser.pages import ANSWER_MS, Chat, CollectionPage, Visitor
@@ -41,12 +41,12 @@ def test_from_signing_in_to_a_passage_marked_on_its_page(
     expect(chat.text).to_contain_text("forty ells")
     visitor.shoot("answer")
     chat.text.locator("a.cite").first.click()
-    image = chat.sources.locator(".page-view img")
+    image = chat.sources.locator(".citation-page").filter(has_text=WELL).locator("img")
     expect(image).to_have_js_property("complete", True)
     visitor.shoot("citation")
     assert image.evaluate("image => image.naturalWidth") > 100
-    expect(chat.sources.locator("mark")).to_contain_text("forty ells")
-    check_marks(chat.page)
+    expect(chat.sources.locator("mark").last).to_contain_text("forty ells")
+    check_marks(image, chat.sources.locator(".passage-box"))
 
 
 def upload_both_ways(visitor: Visitor, library: Library) -> None:
@@ -80,15 +80,15 @@ WATCH_GROWTH = """() => {
 }"""
 
 
-def check_marks(page: Page) -> None:
-    """Boxes lie on the image, and one of them lies where the passage was printed."""
-    picture = page.locator("#sources .page-view img").first.bounding_box()
+def check_marks(image: Locator, marks: Locator) -> None:
+    """One of the boxes lies where the passage was printed on the pictured page."""
+    picture = image.bounding_box()
     assert picture is not None
-    boxes = [box for each in page.locator(".passage-box").all() if (box := each.bounding_box())]
-    assert boxes
     passage_y = picture["y"] + picture["height"] * (WELL_MM + 3.5) / PAGE_HEIGHT_MM
-    assert any(box["y"] <= passage_y <= box["y"] + box["height"] for box in boxes)
-    for box in boxes:
+    boxes = [box for each in marks.all() if (box := each.bounding_box())]
+    here = [box for box in boxes if box["y"] <= passage_y <= box["y"] + box["height"]]
+    assert here
+    for box in here:
         assert box["width"] > 5
         assert picture["x"] <= box["x"]
         assert box["x"] + box["width"] <= picture["x"] + picture["width"] + 1
