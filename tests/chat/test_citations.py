@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import uuid
 
 import pytest
@@ -58,6 +59,46 @@ def test_a_marker_of_a_passage_that_was_not_given_is_dropped(marker: str) -> Non
 
 def test_a_wrong_number_is_not_supported_however_alike_the_words() -> None:
     assert judged("Employees receive 30 days of paid leave a year.")[0][1:] == ((), False)
+
+
+@pytest.mark.parametrize(
+    ("said", "passage_text", "supported"),
+    [
+        ("The document is lost.", "When Redis is lost, nothing of a document is lost.", False),
+        ("A member may not read it.", "A member may read it.", False),
+        ("You can't retry a document.", "A document can be retried.", False),
+        ("Nothing is stored.", "The answer is stored. Nothing is stored of the password.", True),
+        ("Members may read pages.", "Members may read pages. They may not write.", True),
+        ("Members may not write.", "Members may read pages. Members may not write.", True),
+    ],
+)
+def test_a_negation_too_many_or_too_few_is_not_supported(
+    said: str, passage_text: str, supported: bool
+) -> None:
+    [sentence] = match_sentences(said, [passage(passage_text)])
+    assert sentence.supported is supported
+
+
+def test_words_from_all_over_a_long_passage_do_not_add_up_to_support() -> None:
+    scattered = passage(
+        "The canteen opens at noon. Visitors sign in. A pass is shown. Parking costs money. Cars "
+        "queue. Rain falls. Dogs stay outside. Cats hide. Birds sing. The lift is slow. Stairs "
+        "are steep. Doors close. Badges are blue."
+    )
+    [sentence] = match_sentences("The blue canteen lift costs dogs money.", [scattered])
+    assert not sentence.supported
+
+
+def test_the_headings_alone_do_not_support_a_sentence() -> None:
+    titled = dataclasses.replace(
+        passage("It opens at nine."), heading_path="Library › Upload scanned documents"
+    )
+    [sentence] = match_sentences("You can upload scanned documents.", [titled])
+    assert not sentence.supported
+
+
+def test_a_question_claims_nothing() -> None:
+    assert judged("How long is paid leave a year?") == []
 
 
 def test_each_sentence_is_judged_on_its_own() -> None:

@@ -5,8 +5,9 @@ supports the sentence. A sentence without such a marker gets the best passage th
 a sentence that no passage supports is marked as such.
 
 Support is judged on words, not on likeness alone: a fluent sentence about the right subject with
-the wrong number is close to its passage in any embedding. So a passage supports a sentence when it
-holds all of the sentence's numbers and most of its content words, by stem.
+the wrong number, or a "not" too many, is close to its passage in any embedding. So a passage
+supports a sentence when one to three of its sentences in a row hold all of the sentence's numbers
+and most of its content words, by stem, and agree with it in being negated or not.
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ from apps.chat.pipeline.types import Sentence
 from apps.retrieval.analysis import terms_of, words_of
 from apps.retrieval.types import Passage
 
-# Share of a sentence's distinct content words that a supporting passage must hold.
+# Share of a sentence's distinct content words that must be found: in the passage's own sentences
+# together with its document's name and headings, and in the sentences alone.
 SUPPORTED_FROM = 0.6
+_IN_SENTENCES_FROM = 0.4
+_SENTENCES_IN_A_ROW = 3
 MARKER = re.compile(r"\[(\d{1,3})\]")
 _FENCE = re.compile(r"^(```|~~~)")
 # A sentence ends at closing punctuation (with its markers and quotes) before white space.
@@ -39,15 +43,27 @@ per same she should so some such than that the their them then there these they 
 to too under until up upon us use used uses using very was we were what when where which while who
 whom why will with within would you your according says said state states stated
 """
+_NEGATION = re.compile(
+    r"\b(?:not|no|never|none|nothing|nobody|neither|nor|without|cannot)\b|n['’]t\b", re.IGNORECASE
+)
 _STOP_WORDS = frozenset(_STOP_WORDS_TEXT.split())
 
 
 @dataclass(frozen=True)
-class _Evidence:
-    """What a passage can vouch for."""
+class _Claim:
+    """What a sentence says, or what a few sentences of a passage in a row do."""
 
     terms: frozenset[int]
     numbers: frozenset[str]
+    negated: bool
+
+
+@dataclass(frozen=True)
+class _Evidence:
+    """What a passage can vouch for: its sentences, read under its name and headings."""
+
+    title: _Claim
+    rows: tuple[_Claim, ...]
 
 
 def match_sentences(text: str, passages: Sequence[Passage]) -> tuple[Sentence, ...]:
@@ -92,11 +108,10 @@ def _split_line(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 def _judge(text: str, start: int, end: int, evidence: Sequence[_Evidence]) -> Sentence | None:
     """None for what claims nothing: questions, headings without content words, bare markers."""
     said = MARKER.sub(" ", text[start:end])
-    terms = content_terms(said)
-    if not terms or said.rstrip(" \"'”’)").endswith(("?", "？")):
+    claim = _Claim(content_terms(said), _numbers(said), _is_negated(said))
+    if not claim.terms or said.rstrip(" \"'”’)").endswith(("?", "？")):
         return None
-    numbers = frozenset(_NUMBER.findall(said))
-    scores = [_support(terms, numbers, each) for each in evidence]
+    scores = [_support(claim, each) for each in evidence]
     given = [int(n) for n in MARKER.findall(text[start:end]) if 1 <= int(n) <= len(evidence)]
     earned = [n for n in dict.fromkeys(given) if scores[n - 1] >= SUPPORTED_FROM]
     if not earned and scores and max(scores) >= SUPPORTED_FROM:
@@ -114,12 +129,41 @@ def content_terms(text: str) -> frozenset[int]:
 
 
 def _evidence(passage: Passage) -> _Evidence:
-    said = f"{passage.document_name} {passage.heading_path} {passage.text}"
-    return _Evidence(frozenset(terms_of(said)), frozenset(_NUMBER.findall(said)))
+    sentences = [passage.text[start:end] for start, end in split_sentences(passage.text)]
+    rows = {
+        " ".join(sentences[first : first + length])
+        for length in range(1, _SENTENCES_IN_A_ROW + 1)
+        for first in range(max(1, len(sentences) - length + 1))
+    }
+    title = f"{passage.document_name} {passage.heading_path}"
+    return _Evidence(_claim(title), tuple(_claim(row) for row in rows))
 
 
-def _support(terms: frozenset[int], numbers: frozenset[str], evidence: _Evidence) -> float:
-    """Share of the content terms that the passage holds; 0 when it lacks one of the numbers."""
-    if numbers - evidence.numbers:
+def _claim(text: str) -> _Claim:
+    return _Claim(frozenset(terms_of(text)), _numbers(text), _is_negated(text))
+
+
+def _numbers(text: str) -> frozenset[str]:
+    return frozenset(_NUMBER.findall(text))
+
+
+def _is_negated(text: str) -> bool:
+    return _NEGATION.search(text) is not None
+
+
+def _support(claim: _Claim, evidence: _Evidence) -> float:
+    """The best share of the claim's content terms that sentences in a row hold; 0 to 1.
+
+    Rows that lack one of its numbers, or are negated where it is not or the other way round, do
+    not count, nor do those that hold little of it without the headings' help.
+    """
+    return max((_share(claim, evidence.title, row) for row in evidence.rows), default=0.0)
+
+
+def _share(claim: _Claim, title: _Claim, row: _Claim) -> float:
+    if claim.numbers - row.numbers - title.numbers or claim.negated != row.negated:
         return 0.0
-    return len(terms & evidence.terms) / len(terms)
+    size = len(claim.terms)
+    if len(claim.terms & row.terms) < _IN_SENTENCES_FROM * size:
+        return 0.0
+    return len(claim.terms & (row.terms | title.terms)) / size
