@@ -22,7 +22,9 @@ def start_clock(sender: Any, **_: Any) -> None:
     """
     if MAINTENANCE not in sender.app.amqp.queues.consume_from:
         return
-    clock: Any = EmbeddedService(app, thread=True)
+    # Named again: an embedded clock does not read `beat_scheduler`, and its own default keeps a
+    # file in whatever directory the worker was started in.
+    clock: Any = EmbeddedService(app, thread=True, scheduler_cls=app.conf.beat_scheduler)
     clock.start()
     _clocks.append(clock)
 
