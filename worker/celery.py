@@ -39,6 +39,8 @@ app.conf.update(
     broker_transport_options={
         "visibility_timeout": VISIBILITY_TIMEOUT_S,
         "socket_connect_timeout": 2,
+        # A broker that accepts and never answers; above the second that a worker's BRPOP waits.
+        "socket_timeout": 5,
         # Sending must not hold up a request while the broker is away.
         "max_retries": 1,
         "interval_start": 0,

@@ -29,6 +29,9 @@ CLOSE_CODES = {"signed_out": 4401, "not_a_member": 4403, "frame_too_large": 1009
 class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
     """One page's socket. Rights are asked for on connect and again for every message."""
 
+    # No layer of that name: no other process sends to this socket, so it outlives Redis.
+    channel_layer_alias = ""
+
     async def connect(self) -> None:
         self._runs: set[AnswerRun] = set()
         self._outbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()

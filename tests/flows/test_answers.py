@@ -159,6 +159,22 @@ def test_an_upload_while_redis_is_down_is_kept(library: Library) -> None:
     library.wait_until_ready(document)
 
 
+def test_redis_hanging_holds_up_neither_uploads_nor_answers(library: Library) -> None:
+    redis = library.stack.process("redis")
+    with chat_of(library) as chat:
+        redis.suspend()
+        try:
+            began = time.monotonic()
+            document = library.upload("raft.md", b"# Rafts\n\nThe raft at Quern carries sheep.\n")
+            assert time.monotonic() - began < 15
+            answer = client.ask(chat, LONG_QUESTION, collections=[library.id])
+        finally:
+            redis.resume()
+    assert answer.finished["state"] == "complete"
+    let_leases_run_out(library.stack)
+    library.wait_until_ready(document)
+
+
 def chat_of(library: Library) -> Any:
     cookie = library.stack.cookie("corpus-admin")
     return client.open_chat(library.stack.url, SLUG, cookie=cookie)
