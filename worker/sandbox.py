@@ -7,34 +7,31 @@ SandboxError
 ├── SandboxCrashed         the process died or failed in a way nobody foresaw
 └── SandboxRefused         the function itself declined, with a code and words of its own
 
-The child gets an empty environment, a scratch folder, limits on memory, CPU, file size and open
-files, no network, and dies with the parent. What passes in and out is MessagePack in two
+The process is forked from a warm, clean one (`worker.zygote`) for this call alone. It gets an empty
+environment, a scratch folder, limits on memory, CPU, file size and open files, no network, and
+dies with the parent. What passes in and out is MessagePack in two
 unnamed files: nothing it can say is executed, and a flood stops at the file-size limit.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import os
-import select
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import IO, Any
 
 import msgpack  # type: ignore[import-untyped]
 
+from worker.zygote import Call, ZygoteLost
+
 logger = logging.getLogger(__name__)
 
-_CHILD = Path(__file__).with_name("sandbox_child.py")
 _TICK_S = 5.0
+_ATTEMPTS = 2
 _MIB = 1024 * 1024
 
 
@@ -94,78 +91,52 @@ def run_sandboxed(
     limits: Limits,
     on_tick: Callable[[], None] | None = None,
 ) -> Any:
-    """Call `function` ("package.module:name") with `payload` as keywords in a fresh process.
+    """Call `function` ("package.module:name") with `payload` as keywords in a process of its own.
 
     `payload` and the result are what MessagePack can carry. `on_tick` is called about every five
     seconds while waiting, to renew a lease. Raises a SandboxError; whatever `on_tick` raises ends
-    the run and passes through.
+    the run and passes through. Where the process it is forked from has died, runs once more.
     """
+    request = msgpack.packb({"function": function, "payload": dict(payload)})
+    for _ in range(_ATTEMPTS):
+        try:
+            return _run(function, request, limits, on_tick)
+        except ZygoteLost as exc:
+            logger.warning("%s did not run: %s", function, exc)
+    raise SandboxCrashed("The file could not be processed: its reader did not start. Try again.")
+
+
+def _run(function: str, request: bytes, limits: Limits, on_tick: Callable[[], None] | None) -> Any:
     with (
-        tempfile.TemporaryFile() as request,
+        tempfile.TemporaryFile() as source,
         tempfile.TemporaryFile() as reply,
         tempfile.TemporaryFile() as stderr,
         tempfile.TemporaryDirectory(prefix="ragsite-sandbox-") as scratch,
     ):
-        request.write(msgpack.packb({"function": function, "payload": dict(payload)}))
-        request.seek(0)
-        process = _start(request, reply, stderr, scratch=scratch, limits=limits)
+        source.write(request)
+        source.seek(0)
+        order = {"scratch": scratch, "limits": asdict(limits)}
+        call = Call(order, [file.fileno() for file in (source, stderr, reply)])
         try:
-            status = _wait(process, limits.wall_s, on_tick)
+            status = _wait(call, limits.wall_s, on_tick)
         finally:
-            _end(process)
+            call.end()
         ending = _Ending(status, _tail(stderr))
         if _NO_NAMESPACE in ending.stderr:
             logger.warning("%s ran with the network in reach: no namespace allowed here", function)
         return _result(reply, ending, limits)
 
 
-def _start(
-    request: IO[bytes], reply: IO[bytes], stderr: IO[bytes], *, scratch: str, limits: Limits
-) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(  # noqa: S603 - the child is ours
-        # -I: no environment, no current folder, no user site.
-        [sys.executable, "-I", str(_CHILD), str(reply.fileno()), json.dumps(asdict(limits))],
-        stdin=request,
-        stdout=subprocess.DEVNULL,
-        stderr=stderr,
-        pass_fds=(reply.fileno(),),
-        cwd=scratch,
-        env={
-            "PATH": "/usr/bin:/bin",
-            "LANG": "C.UTF-8",
-            "HOME": scratch,
-            "TMPDIR": scratch,
-            # Each arena reserves 64 MiB of the address space that is limited.
-            "MALLOC_ARENA_MAX": "2",
-            "TOKENIZERS_PARALLELISM": "false",
-        },
-        start_new_session=True,
-    )
-
-
-def _wait(
-    process: subprocess.Popen[bytes], wall_s: float, on_tick: Callable[[], None] | None
-) -> int | None:
+def _wait(call: Call, wall_s: float, on_tick: Callable[[], None] | None) -> int | None:
     """The exit status, or None when time ran out."""
     deadline = time.monotonic() + wall_s
-    # Readable at the moment the process ends; Popen.wait(timeout) would poll, up to 50 ms late.
-    descriptor = os.pidfd_open(process.pid)
-    try:
-        while (left := deadline - time.monotonic()) > 0:
-            if select.select([descriptor], [], [], min(left, _TICK_S))[0]:
-                return process.wait()
-            if on_tick is not None:
-                on_tick()
-    finally:
-        os.close(descriptor)
+    while (left := deadline - time.monotonic()) > 0:
+        status = call.wait(min(left, _TICK_S))
+        if status is not None:
+            return status
+        if on_tick is not None:
+            on_tick()
     return None
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill whatever is left of the child's process group."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 def _tail(stderr: IO[bytes]) -> str:
