@@ -24,23 +24,39 @@ _ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"
 NewVisitor = Callable[..., Visitor]
 
 
+NO_CHROMIUM = "NO CHROMIUM ON THIS MACHINE: nothing of the site was tried in a browser"
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests of this folder are slow ones."""
+    """All tests of this folder are slow ones; without a browser none of them starts the stack."""
+    skipped = find_chromium() is None and not os.environ.get("RAGSITE_REQUIRE_BROWSER")
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.slow)
             item.add_marker(pytest.mark.timeout(300))
+            if skipped:
+                item.add_marker(pytest.mark.skip(reason=NO_CHROMIUM))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say it where it is read: a skip is a letter in the middle of hundreds."""
+    if any(
+        NO_CHROMIUM in str(report.longrepr) for report in terminalreporter.getreports("skipped")
+    ):
+        terminalreporter.section(NO_CHROMIUM, red=True, bold=True)
+
+
+def find_chromium() -> str | None:
+    """Path of the system's Chromium."""
+    return next((found for name in _CHROMIUM if (found := shutil.which(name))), None)
 
 
 @pytest.fixture(scope="package")
 def chromium() -> str:
-    """Path of the system's Chromium. Without one the tests are skipped, or fail where they must."""
-    path = next((found for name in _CHROMIUM if (found := shutil.which(name))), None)
+    """The browser; fails where there has to be one."""
+    path = find_chromium()
     if path is None:
-        reason = "NO CHROMIUM ON THIS MACHINE: nothing of the site was tried in a browser"
-        if os.environ.get("RAGSITE_REQUIRE_BROWSER"):
-            pytest.fail(reason)
-        pytest.skip(reason)
+        pytest.fail(NO_CHROMIUM)
     return path
 
 
