@@ -90,23 +90,33 @@ def run_sandboxed(
     *,
     limits: Limits,
     on_tick: Callable[[], None] | None = None,
+    preload: tuple[str, str] | None = None,
 ) -> Any:
     """Call `function` ("package.module:name") with `payload` as keywords in a process of its own.
 
     `payload` and the result are what MessagePack can carry. `on_tick` is called about every five
     seconds while waiting, to renew a lease. Raises a SandboxError; whatever `on_tick` raises ends
     the run and passes through. Where the process it is forked from has died, runs once more.
+
+    `preload` is a cached function and its argument, for what calls share, such as a tokenizer. It
+    is called outside the limits, before the fork: nothing of an upload may go there.
     """
     request = msgpack.packb({"function": function, "payload": dict(payload)})
     for _ in range(_ATTEMPTS):
         try:
-            return _run(function, request, limits, on_tick)
+            return _run(function, request, limits, on_tick, preload)
         except ZygoteLost as exc:
             logger.warning("%s did not run: %s", function, exc)
     raise SandboxCrashed("The file could not be processed: its reader did not start. Try again.")
 
 
-def _run(function: str, request: bytes, limits: Limits, on_tick: Callable[[], None] | None) -> Any:
+def _run(
+    function: str,
+    request: bytes,
+    limits: Limits,
+    on_tick: Callable[[], None] | None,
+    preload: tuple[str, str] | None,
+) -> Any:
     with (
         tempfile.TemporaryFile() as source,
         tempfile.TemporaryFile() as reply,
@@ -115,7 +125,7 @@ def _run(function: str, request: bytes, limits: Limits, on_tick: Callable[[], No
     ):
         source.write(request)
         source.seek(0)
-        order = {"scratch": scratch, "limits": asdict(limits)}
+        order = {"scratch": scratch, "limits": asdict(limits), "preload": preload}
         call = Call(order, [file.fileno() for file in (source, stderr, reply)])
         try:
             status = _wait(call, limits.wall_s, on_tick)

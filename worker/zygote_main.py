@@ -70,7 +70,9 @@ class _Zygote:
     def _accept(self) -> bool:
         header, fds, _, _ = socket.recv_fds(self.channel, 1 << 16, _FDS)
         if len(fds) == _FDS:
-            self._fork(json.loads(header), fds)
+            order = json.loads(header)
+            _preload(order["preload"])
+            self._fork(order, fds)
         for fd in fds[:3]:
             os.close(fd)
         return bool(header)
@@ -100,6 +102,15 @@ class _Zygote:
         os.close(run.descriptor)
         _tell(run.call, status=os.waitstatus_to_exitcode(status))
         run.call.close()
+
+
+def _preload(wanted: tuple[str, str] | None) -> None:
+    """The function caches its result, so that forks find it done."""
+    if wanted is None:
+        return
+    module, _, name = wanted[0].partition(":")
+    with suppress(Exception):  # the fork meets the same, and reports it
+        getattr(importlib.import_module(module), name)(wanted[1])
 
 
 def _tell(call: socket.socket, **words: int) -> None:

@@ -130,17 +130,19 @@ def _parse(document: Document, hold: Callable[[], None]) -> _Text:
 
 
 def _chunk(text: _Text, hold: Callable[[], None]) -> list[Span]:
+    tokenizer = tokenizer_file()
     result = run_sandboxed(
         "apps.documents.chunking:chunk_pages",
         {
             "pages": text.pages,
             "headings": text.headings,
-            "tokenizer_file": tokenizer_file(),
+            "tokenizer_file": tokenizer,
             "max_tokens": settings.CHUNK_TOKENS,
             "overlap_tokens": settings.CHUNK_OVERLAP_TOKENS,
         },
         limits=_limits(),
         on_tick=hold,
+        preload=("apps.documents.tokens:load_counter", tokenizer) if tokenizer else None,
     )
     return load_spans(result)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 
 # A "word" beyond a tokenizer's limit is one unknown token to it, however long: without a floor by
 # length, a megabyte of unbroken letters would be one short chunk.
@@ -15,11 +15,13 @@ _ESTIMATED_CHARS_PER_TOKEN = 3
 TokenCounter = Callable[[str], int]
 
 
+@lru_cache(maxsize=1)
 def load_counter(tokenizer_file: str | None) -> TokenCounter:
     """Counts tokens, special ones left out, with a `tokenizer.json`; estimates without one.
 
     The estimate errs on the high side: one token for three letters of a word and for each mark
-    or ideograph. Chunks made by it are shorter than they need be, never longer.
+    or ideograph. Chunks made by it are shorter than they need be, never longer. Kept once loaded:
+    that takes longer than cutting a small document.
     """
     if tokenizer_file is None:
         return estimate_tokens

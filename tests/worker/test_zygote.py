@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 
+from apps.documents.tokenizer import tokenizer_file
 from worker.sandbox import Limits, SandboxCrashed, SandboxError, SandboxOutOfMemory, run_sandboxed
 
 MIB = 1024 * 1024
@@ -74,6 +75,25 @@ def test_the_zygote_has_one_thread_no_environment_and_no_file_but_the_channel() 
     assert sorted(link.partition(":")[0] for link in links) == ["/dev/null"] * 3 + ["socket"]
 
 
+def test_most_of_the_memory_allowed_is_the_call_s_own() -> None:
+    assert run("allocate", mib=300) == 300 * MIB
+    with pytest.raises(SandboxOutOfMemory):
+        run("allocate", mib=500)
+
+
+def test_a_tokenizer_is_loaded_once_and_starts_no_thread() -> None:
+    path = tokenizer_file()
+    if path is None:
+        pytest.skip("no tokenizer installed")
+    preload = ("apps.documents.tokens:load_counter", path)
+    loaded = run_sandboxed(
+        "tests.worker.hostile:loaded_tokenizers", {}, limits=LIMITS, preload=preload
+    )
+    assert loaded == 1
+    inside = run("process")
+    assert len(list(Path(f"/proc/{inside['zygote']}/task").iterdir())) == 1
+
+
 def test_the_zygote_is_small_and_keeps_no_ended_calls() -> None:
     pid = run("process")["zygote"]
     rollup = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
@@ -82,10 +102,13 @@ def test_the_zygote_is_small_and_keeps_no_ended_calls() -> None:
     assert not children(pid)
 
 
-def test_most_of_the_memory_allowed_is_the_call_s_own() -> None:
-    assert run("allocate", mib=300) == 300 * MIB
-    with pytest.raises(SandboxOutOfMemory):
-        run("allocate", mib=500)
+def test_a_preload_that_fails_harms_nobody() -> None:
+    for function in ("apps.documents.tokens:load_counter", "no.such:thing"):
+        preload = (function, "/no/such/file")
+        value = run_sandboxed(
+            "tests.worker.hostile:echo", {"value": 1}, limits=LIMITS, preload=preload
+        )
+        assert value == 1
 
 
 def test_calls_at_the_same_time_do_not_disturb_each_other() -> None:
@@ -136,6 +159,7 @@ def test_a_function_that_kills_the_zygote_every_time_ends_in_an_error() -> None:
 
 _PARENT = """
 import os, sys
+from apps.documents.tokenizer import tokenizer_file
 from worker.sandbox import Limits, run_sandboxed
 LIMITS = Limits(wall_s=60, memory_bytes=512 << 20)
 def run(name, **payload):
