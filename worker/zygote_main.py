@@ -58,6 +58,8 @@ class _Zygote:
         """Until the parent closes the channel; forks still at work die with this process."""
         while True:
             for key, _ in self.selector.select():
+                if self.selector.get_map().get(key.fd) is not key:
+                    continue  # its run has been finished in this very round
                 if key.fileobj is self.channel:
                     if not self._accept():
                         return

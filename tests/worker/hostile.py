@@ -115,3 +115,8 @@ def loaded_tokenizers() -> int:
     from apps.documents.tokens import load_counter
 
     return load_counter.cache_info().currsize
+
+
+def stop_the_zygote_and_end(path: str) -> None:
+    Path(path).write_text(f"{os.getppid()} ")
+    os.kill(os.getppid(), signal.SIGSTOP)

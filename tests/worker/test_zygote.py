@@ -17,7 +17,14 @@ import pytest
 from django.conf import settings
 
 from apps.documents.tokenizer import tokenizer_file
-from worker.sandbox import Limits, SandboxCrashed, SandboxError, SandboxOutOfMemory, run_sandboxed
+from worker.sandbox import (
+    Limits,
+    SandboxCrashed,
+    SandboxError,
+    SandboxOutOfMemory,
+    SandboxTimedOut,
+    run_sandboxed,
+)
 
 MIB = 1024 * 1024
 LIMITS = Limits(wall_s=10, memory_bytes=512 * MIB, output_bytes=4 * MIB)
@@ -71,8 +78,13 @@ def test_the_zygote_has_one_thread_no_environment_and_no_file_but_the_channel() 
     names = {entry.split(b"=")[0] for entry in (zygote / "environ").read_bytes().split(b"\0")}
     assert names <= {b"PATH", b"LANG", b"MALLOC_ARENA_MAX", b"TOKENIZERS_PARALLELISM", b""}
     assert len(list((zygote / "task").iterdir())) == 1
-    links = [os.readlink(path) for path in (zygote / "fd").iterdir()]
-    assert sorted(link.partition(":")[0] for link in links) == ["/dev/null"] * 3 + ["socket"]
+
+    def open_files() -> list[str]:
+        return sorted(os.readlink(path).partition(":")[0] for path in (zygote / "fd").iterdir())
+
+    # The call's own socket is closed a moment after the call has been told of its end.
+    assert until(lambda: len(list((zygote / "fd").iterdir())) == 4)
+    assert open_files() == ["/dev/null"] * 3 + ["socket"]
 
 
 def test_most_of_the_memory_allowed_is_the_call_s_own() -> None:
@@ -132,6 +144,21 @@ def test_it_outlives_the_thread_that_made_the_first_call() -> None:
     thread.join()
     time.sleep(0.1)
     assert run("process")["zygote"] == seen[0]
+
+
+def test_it_survives_a_call_that_ends_and_is_given_up_at_once(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    function = "tests.worker.hostile:stop_the_zygote_and_end"
+    limits = Limits(wall_s=0.5, memory_bytes=512 * MIB)
+    with ThreadPoolExecutor(1) as pool:
+        call = pool.submit(run_sandboxed, function, {"path": str(told)}, limits=limits)
+        assert until(lambda: told.exists() and " " in told.read_text())
+        time.sleep(1)  # by now the call has ended and its time is up: the zygote sees both at once
+        zygote = int(told.read_text())
+        os.kill(zygote, signal.SIGCONT)
+        with pytest.raises(SandboxTimedOut):
+            call.result(timeout=5)
+    assert run("process")["zygote"] == zygote
 
 
 def test_a_dead_zygote_is_replaced() -> None:
