@@ -1,8 +1,9 @@
 """Cutting a document's text into passages that follow its headings.
 
-A section is a heading with the text under it. A section that fits is one chunk; a longer one is
-cut by semchunk at its most meaningful breaks, and each piece reaches back over the end of the one
-before. Chunks are spans of the text and nothing else: `text[start:end]` is the chunk.
+A section is a heading with the text under it, as far as the page goes: a citation names a page, so
+a chunk keeps to one. A section that fits is one chunk; a longer one is cut by semchunk at its most
+meaningful breaks, and each piece reaches back over the end of the one before. Chunks are spans of
+the text and nothing else: `text[start:end]` is the chunk.
 
 Runs inside the sandbox; nothing of Django here.
 """
@@ -10,9 +11,10 @@ Runs inside the sandbox; nothing of Django here.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import Any, cast
 
 from apps.documents.parsing.types import Heading
@@ -45,7 +47,7 @@ class Span:
 
 @dataclass
 class _Section:
-    """Text under one heading. From `start` to `body` is the heading itself, or several."""
+    """Text under one heading on one page. From `start` to `body` is the heading, or several."""
 
     start: int
     body: int
@@ -60,13 +62,15 @@ def chunk_text(
     *,
     max_tokens: int,
     overlap_tokens: int,
+    page_starts: Sequence[int] = (),
 ) -> list[Span]:
     """Spans that cover every visible character of `text`, in order.
 
     Each with its heading path stays within `max_tokens`; neighbours in one section share up to
-    `overlap_tokens`. The same input gives the same spans.
+    `overlap_tokens`. None reaches over one of `page_starts` (offsets, ascending), but for a heading
+    at the foot of a page, which goes with its text. The same input gives the same spans.
     """
-    cutter = _Cutter(text, count, max_tokens, overlap_tokens)
+    cutter = _Cutter(text, count, max_tokens, overlap_tokens, page_starts)
     return [span for section in cutter.sections(headings) for span in cutter.cut(section)]
 
 
@@ -76,11 +80,12 @@ class _Cutter:
     count: TokenCounter
     max_tokens: int
     overlap_tokens: int
+    page_starts: Sequence[int]
 
     def sections(self, headings: Sequence[Heading]) -> list[_Section]:
         """Sections in order; a heading with nothing under it joins the section that follows."""
         sections: list[_Section] = []
-        for section in self._split(headings):
+        for section in self._by_page(self._split(headings)):
             if not self.text[section.start : section.end].strip():
                 continue
             before = sections[-1] if sections else None
@@ -106,6 +111,15 @@ class _Cutter:
             line_end = self.text.find("\n", heading.offset, end)
             body = end if line_end < 0 else line_end + 1
             yield _Section(heading.offset, body, end, self._path(trail))
+
+    def _by_page(self, sections: Iterable[_Section]) -> Iterator[_Section]:
+        for section in sections:
+            first = bisect_right(self.page_starts, section.start)
+            last = bisect_left(self.page_starts, section.end)
+            cuts = [section.start, *self.page_starts[first:last], section.end]
+            for start, end in pairwise(cuts):
+                body = min(max(section.body, start), end)
+                yield _Section(start, body, end, section.path)
 
     def _usable(self, heading: Heading) -> bool:
         title = heading.title.strip()
@@ -215,6 +229,7 @@ def chunk_pages(
         load_counter(tokenizer_file),
         max_tokens=max_tokens,
         overlap_tokens=overlap_tokens,
+        page_starts=list(accumulate(len(page) for page in pages[:-1])),
     )
     return [(span.start, span.end, span.heading_path, span.token_count) for span in spans]
 

@@ -97,6 +97,43 @@ def test_sections_do_not_reach_into_each_other(count) -> None:
     ]
 
 
+@pytest.mark.parametrize("name", ODD_TEXTS)
+def test_chunks_keep_to_their_page_and_miss_nothing(name: str, count) -> None:
+    text = ODD_TEXTS[name]
+    starts = list(range(700, len(text), 700))
+    spans = chunk_text(text, [], count, max_tokens=MAX, overlap_tokens=OVERLAP, page_starts=starts)
+    assert not [s for s in spans if any(s.start < start < s.end for start in starts)]
+    covered = {i for span in spans for i in range(span.start, span.end)}
+    assert all(i in covered for i, char in enumerate(text) if not char.isspace())
+
+
+def test_a_heading_at_the_foot_of_a_page_goes_with_its_text(count) -> None:
+    text = SENTENCE + "\n# Annex\n" + SENTENCE
+    page_start = text.index("# Annex\n") + len("# Annex\n")
+    spans = chunk_text(
+        text,
+        find_headings(text),
+        count,
+        max_tokens=MAX,
+        overlap_tokens=OVERLAP,
+        page_starts=[page_start],
+    )
+    assert [text[span.start : span.end].split()[0] for span in spans] == ["The", "#"]
+
+
+def test_a_section_over_two_pages_keeps_its_heading_path(count) -> None:
+    text = "# Annex\n" + SENTENCE + SENTENCE
+    spans = chunk_text(
+        text,
+        find_headings(text),
+        count,
+        max_tokens=MAX,
+        overlap_tokens=OVERLAP,
+        page_starts=[len(text) - len(SENTENCE)],
+    )
+    assert [span.heading_path for span in spans] == ["Annex", "Annex"]
+
+
 def test_a_long_heading_path_is_cut_to_fit(count) -> None:
     headings = [Heading(i, 1 + i, f"level {i} " + "word " * 50) for i in range(6)]
     spans = chunks_of("x\n" * 6 + SENTENCE * 20, count, headings)
