@@ -104,6 +104,7 @@ CACHES: dict[str, Any] = {
         "BACKEND": "django.core.cache.backends.redis.RedisCache",
         "LOCATION": REDIS_URL,
         "KEY_PREFIX": "ragsite",
+        "OPTIONS": {"socket_connect_timeout": 2, "socket_timeout": 2},
     }
     if REDIS_URL
     else {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
@@ -225,7 +226,7 @@ QUESTION_MAX_CHARS = env.integer(
 )
 NOT_FOUND_BELOW = env.number(
     "NOT_FOUND_BELOW",
-    0.46,
+    0.42,
     "Best passage score (0 to 1) below which the answer is that the documents do not say.",
 )
 
@@ -268,6 +269,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "ragsite.middleware.PartDownMiddleware",
 ]
 ROOT_URLCONF = "ragsite.urls"
 ASGI_APPLICATION = "ragsite.asgi.application"

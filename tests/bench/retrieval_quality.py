@@ -79,14 +79,11 @@ def _measure(arguments: argparse.Namespace) -> None:
     chance = random.Random(1)  # noqa: S311 - the same sample every time
     questions = _sample(chance, labelled.answerable, arguments.questions)
     _print_table(_run(collection, names, questions))
-    refused = _refused(collection, questions)
-    print(f"refused of those it answers: {refused:.1%}")
     unanswerable = [question for question in labelled.questions if not question.relevant]
     if arguments.off_topic:
         unanswerable = beir.load(arguments.off_topic).answerable
-    if unanswerable:
-        refused = _refused(collection, _sample(chance, unanswerable, arguments.questions))
-        print(f"refused of those it does not: {refused:.1%}")
+    others = _sample(chance, unanswerable, arguments.questions)
+    _print_refusals(_relevances(collection, questions), _relevances(collection, others))
 
 
 def _index(document: Any, chunks: int) -> None:
@@ -156,14 +153,12 @@ def _orders(collection: Any, text: str, figures: dict[str, list[float]]) -> dict
     }
 
 
-def _refused(collection: Any, questions: Sequence[Question]) -> float:
-    """Share of questions whose best passage is not relevant enough to be read out."""
-    from django.conf import settings
-
+def _relevances(collection: Any, questions: Sequence[Question]) -> list[float]:
+    """How relevant each question's best passage is, 0 to 1."""
     from apps.retrieval.pipeline import retrieve
     from apps.telemetry.hops import Trace
 
-    refused = 0
+    best = []
     for question in questions:
         found = retrieve(
             tenant_id=collection.tenant_id,
@@ -171,9 +166,22 @@ def _refused(collection: Any, questions: Sequence[Question]) -> float:
             collection_ids=[collection.id],
             trace=Trace(collection.tenant_id, "answer"),
         )
-        best = max((passage.relevance for passage in found.passages), default=0.0)
-        refused += best < settings.NOT_FOUND_BELOW
-    return refused / len(questions)
+        best.append(max((passage.relevance for passage in found.passages), default=0.0))
+    return best
+
+
+def _print_refusals(answerable: Sequence[float], others: Sequence[float]) -> None:
+    """What each value of NOT_FOUND_BELOW would refuse: the one in force is marked."""
+    from django.conf import settings
+
+    print(f"refused     of {len(answerable)} it answers   of {len(others)} it does not")
+    for limit in sorted({0.30, 0.34, 0.38, 0.42, 0.46, 0.50, settings.NOT_FOUND_BELOW}):
+        shares = [
+            f"{sum(value < limit for value in values) / len(values):.1%}" if values else "-"
+            for values in (answerable, others)
+        ]
+        mark = "  <- in force" if limit == settings.NOT_FOUND_BELOW else ""
+        print(f"below {limit:.2f}  {shares[0]:>16}   {shares[1]:>17}{mark}")
 
 
 def _sample(chance: random.Random, questions: Sequence[Question], count: int) -> list[Question]:
