@@ -18,7 +18,7 @@ from apps.documents.models import Document, DocumentState
 from apps.tenants.scope import tenant_scope
 
 # Renewed while the work goes on: what a dead worker held is free again within this time.
-LEASE_S = 300
+LEASE_S = 120
 ATTEMPTS_MAX = 3
 UNFINISHED = (
     DocumentState.RECEIVED,

@@ -7,6 +7,7 @@ import { Socket } from "./socket.js";
 import { Sources } from "./sources.js";
 
 const ANY_ID = "00000000-0000-0000-0000-000000000000";
+const ANNOUNCE_AFTER_MS = 1000;
 const NEAR_END_PX = 120; // closer to the end than this, the thread follows what is written
 
 const page = document.getElementById("chat");
@@ -24,6 +25,7 @@ function start(page) {
   const thread = () => document.getElementById("thread"); // replaced when it is fetched anew
 
   let conversation = dataset.conversation || null;
+  let announcing;
   let current = null; // the answer being written: { id, answer, question, restore }
   let broken = false; // the connection broke while an answer was being written
 
@@ -167,6 +169,12 @@ function start(page) {
           : "You may no longer chat here. Ask a tenant manager for access.",
       open: "",
     }[state];
+    clearTimeout(announcing);
+    // A connection that comes up at once is not worth a word.
+    announcing = setTimeout(say, state === "connecting" ? ANNOUNCE_AFTER_MS : 0, words);
+  }
+
+  function say(words) {
     connection.hidden = !words;
     connection.textContent = words;
   }
