@@ -22,6 +22,7 @@ from ragsite.asgi import application
 from tests.cast import Cast, signed_in
 from tests.chat.library import SUPPORTED, Library, add_document, open_library
 from tests.contract.tgi import Behaviour
+from tests.world import furnish
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -403,3 +404,42 @@ async def test_signing_out_elsewhere_ends_the_socket_at_the_next_message(
     await socket.send_to(text_data=ask(library))
     assert (await frame_of(socket))["code"] == "signed_out"
     assert (await socket.receive_output())["code"] == 4401
+
+
+@pytest.mark.parametrize("owner", ["colleague", "another tenant"])
+async def test_ids_of_somebody_elses_chat_are_unknown_in_every_message(
+    cast: Cast, library: Library, owner: str
+) -> None:
+    """Guessed ids: a colleague's of the same tenant, and those of another tenant."""
+    colleague = owner == "colleague"
+    tenant = cast.acme if colleague else cast.rival
+    people = (
+        {"manager": cast.alice, "member": cast.carl}
+        if colleague
+        else {
+            "manager": cast.mallory,
+            "member": cast.mallory,
+        }
+    )
+    theirs = await in_thread(furnish, tenant, **people)
+    answer, conversation = str(theirs["answer_id"]), str(theirs["conversation_id"])
+    socket = await connected(cast.bob)
+    tries = [
+        (ask(library, conversation=conversation), "unknown_conversation"),
+        (
+            json.dumps({"v": 1, "type": "regenerate", "id": "q1", "answer": answer, "model": ""}),
+            "unknown_answer",
+        ),
+    ]
+    if not colleague:
+        chosen = [str(theirs["collection_id"])]
+        tries.append((ask(library, collections=chosen), "unknown_collection"))
+    for message, code in tries:
+        await socket.send_to(text_data=message)
+        refusal = await frame_of(socket)
+        assert (refusal["code"], refusal["id"]) == (code, "q1")
+    # Stopping what is not one's own says nothing, not even that it is there.
+    await socket.send_to(text_data=json.dumps({"v": 1, "type": "stop", "answer": answer}))
+    await socket.send_to(text_data=json.dumps({"v": 1, "type": "ping"}))
+    assert (await frame_of(socket))["type"] == "pong"
+    await socket.disconnect()
