@@ -50,7 +50,7 @@ class Part:
         )
 
     def stop(self, running: subprocess.Popen[bytes]) -> None:
-        """End `running` and its children; returns when they are gone."""
+        """End `running` and kill what is left of its children; returns when `running` is gone."""
         process.stop(running, self.stop_signal, grace_s=self.grace_s)
 
     def came_up(self, running: subprocess.Popen[bytes], *, waited_s: float) -> bool:
