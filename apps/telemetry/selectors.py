@@ -15,6 +15,14 @@ from apps.telemetry.models import HopStatus, Span
 
 
 @dataclass(frozen=True)
+class Ending:
+    """How many hops ended with a status."""
+
+    status: str
+    count: int
+
+
+@dataclass(frozen=True)
 class HopFigures:
     """One hop over a stretch of time. Work time and waiting time in ms; shares add up to 1."""
 
@@ -24,6 +32,15 @@ class HopFigures:
     p95_ms: float
     wait_p95_ms: float
     shares: dict[str, float]  # by HopStatus value; statuses that did not occur are 0.0
+
+    @property
+    def endings(self) -> list[Ending]:
+        """The statuses that did occur, with their counts."""
+        return [
+            Ending(status, round(share * self.count))
+            for status, share in self.shares.items()
+            if share
+        ]
 
 
 def hops_of(tenant_id: uuid.UUID, trace_id: uuid.UUID) -> QuerySet[Span]:
