@@ -110,7 +110,9 @@ def details(request: TenantRequest, answer_id: uuid.UUID) -> HttpResponse:
     if answer.finished_at is not None:
         total_ms = (answer.finished_at - answer.created_at).total_seconds() * 1000
     hops = hop_bars(hops_of(request.access.tenant.id, answer.id))
-    context = {"answer": answer, "hops": hops, "total_ms": total_ms}
+    labels = {model.alias: model.label for model in available_models()}
+    model = labels.get(answer.model, answer.model)
+    context = {"answer": answer, "hops": hops, "total_ms": total_ms, "model": model}
     return render(request, "chat/_details.html", context)
 
 

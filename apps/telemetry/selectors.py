@@ -24,13 +24,17 @@ class Ending:
 
 @dataclass(frozen=True)
 class HopFigures:
-    """One hop over a stretch of time. Work time and waiting time in ms; shares add up to 1."""
+    """One hop over a stretch of time. Work time and waiting time in ms; shares add up to 1.
+
+    Percentiles are of the hops that worked: a skipped one took no time and would flatter them.
+    They are None where every hop was skipped.
+    """
 
     hop: str
-    count: int
-    p50_ms: float
-    p95_ms: float
-    wait_p95_ms: float
+    count: int  # skipped ones included
+    p50_ms: float | None
+    p95_ms: float | None
+    wait_p95_ms: float | None
     shares: dict[str, float]  # by HopStatus value; statuses that did not occur are 0.0
 
     @property
@@ -63,11 +67,11 @@ def hop_percentiles(
     query = sql.SQL(
         """
         SELECT hop, count(*),
-               percentile_cont(0.5) WITHIN GROUP (ORDER BY work_ms),
-               percentile_cont(0.95) WITHIN GROUP (ORDER BY work_ms),
-               percentile_cont(0.95) WITHIN GROUP (ORDER BY wait_ms),
+               percentile_cont(0.5) WITHIN GROUP (ORDER BY work_ms) FILTER (WHERE worked),
+               percentile_cont(0.95) WITHIN GROUP (ORDER BY work_ms) FILTER (WHERE worked),
+               percentile_cont(0.95) WITHIN GROUP (ORDER BY wait_ms) FILTER (WHERE worked),
                {counts}
-        FROM telemetry_span
+        FROM telemetry_span, LATERAL (SELECT status <> 'skipped' AS worked) AS outcome
         WHERE kind = %s AND started_at >= %s AND (%s::uuid IS NULL OR tenant_id = %s::uuid)
         GROUP BY hop
         """

@@ -161,6 +161,9 @@ async def test_stop_keeps_what_was_written_and_frees_the_engine_within_a_second(
     answer = await stored(library, answer_id)
     assert answer.state == MessageState.STOPPED
     assert answer.text.startswith("word")
+    # Counted here: the server says nothing to a client that has gone.
+    assert answer.tokens_estimated
+    assert answer.completion_tokens == len(answer.text.split())
     await socket.disconnect()
 
 

@@ -57,6 +57,7 @@ def quality(
     return sum(gains) / len(gains), relevances
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("embedder", "reranker")
 @pytest.mark.parametrize(
     ("language", "least"), [("zh", 0.92), ("th", 0.86), ("ar", 0.85), ("ru", 0.88), ("hi", 0.88)]

@@ -55,6 +55,16 @@ def test_percentiles_are_interpolated_and_shares_add_up() -> None:
     }
 
 
+def test_skipped_hops_are_counted_but_do_not_flatter_the_percentiles() -> None:
+    tenant_id = uuid.uuid4()
+    for status, work_ms in (("ok", 30), ("skipped", 0), ("skipped", 0), ("degraded", 50)):
+        span(tenant_id, "rerank", work_ms, status=status)
+    span(tenant_id, "cache", 0, status="skipped")
+    cache, rerank = hop_percentiles("answer", LONG_AGO)
+    assert (rerank.count, rerank.p50_ms) == (4, 40)
+    assert (cache.count, cache.p50_ms, cache.p95_ms) == (1, None, None)
+
+
 def test_hops_come_in_the_order_of_the_walk() -> None:
     for hop in ("zebra", "stream", "embed", "cache"):
         span(uuid.uuid4(), hop, 1)

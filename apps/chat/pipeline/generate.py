@@ -30,6 +30,7 @@ async def generate(prompt: Prompt, outcome: Outcome, trace: Trace) -> AsyncGener
         async with aclosing(gateway.stream(prompt.model.alias, prompt.request)) as events:
             async for event in events:
                 if isinstance(event, TextDelta):
+                    _estimate_usage(prompt, outcome)
                     if not written:
                         hop.set(first_token_ms=(perf_counter() - start) * 1000)
                     written += event.text
@@ -40,6 +41,13 @@ async def generate(prompt: Prompt, outcome: Outcome, trace: Trace) -> AsyncGener
                         return
                 elif isinstance(event, Finished):
                     _note_usage(event, outcome, hop)
+
+
+def _estimate_usage(prompt: Prompt, outcome: Outcome) -> None:
+    """As far as it has come, for an answer that is cut off: servers send a piece a token."""
+    outcome.prompt_tokens = prompt.tokens
+    outcome.completion_tokens = (outcome.completion_tokens or 0) + 1
+    outcome.tokens_estimated = True
 
 
 def before_repeat(text: str) -> str | None:
