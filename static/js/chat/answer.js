@@ -73,10 +73,8 @@ export class Answer {
       return fillSource(template.cloneNode(true), source, url);
     });
     this.element.querySelector(".answer-sources").replaceChildren(...items);
-    const count = sources.length;
-    if (count && !this.text) {
-      this.setState("waiting", `Reading ${count} ${count === 1 ? "passage" : "passages"}…`);
-    }
+    // How many of them the model is given is decided after this.
+    if (sources.length && !this.text) this.setState("waiting", "Reading the best passages…");
   }
 
   notice(message) {
