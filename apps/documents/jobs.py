@@ -125,18 +125,6 @@ def mark_failed(*, tenant_id: uuid.UUID, document_id: uuid.UUID, code: str, mess
         _rows(tenant_id, document_id, UNFINISHED).update(**_failed(code, message, timezone.now()))
 
 
-def postpone(*, tenant_id: uuid.UUID, document_id: uuid.UUID, delay_s: int) -> None:
-    """Leave the document to the sweeper in `delay_s`, for a cause that is not its own.
-
-    Does not count as an attempt: an outage must not poison what waits for it to end.
-    """
-    with tenant_scope(tenant_id):
-        _rows(tenant_id, document_id, UNFINISHED).filter(attempt__gt=0).update(
-            attempt=F("attempt") - 1,
-            lease_expires_at=timezone.now() + timedelta(seconds=delay_s),
-        )
-
-
 def _rows(
     tenant_id: uuid.UUID, document_id: uuid.UUID, states: Sequence[str]
 ) -> QuerySet[Document]:

@@ -60,11 +60,6 @@ async def count_tokens(alias: str, text: str) -> int:
     return await _generator(alias).count_tokens(text)
 
 
-async def health(alias: str) -> None:
-    """Return when the model's server is ready; raise an InferenceError otherwise."""
-    await _generator(alias).health()
-
-
 def _generator(alias: str) -> Generator:
     if find_model(alias).alias == "tgi":
         return make_tgi(settings.TGI_URL, settings.TGI_API_KEY)

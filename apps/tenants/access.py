@@ -6,7 +6,6 @@ A stranger gets 404, so that a guessed address tells nothing; a member without t
 from __future__ import annotations
 
 import functools
-import uuid
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -83,11 +82,6 @@ class TenantRequest(HttpRequest):
 def find_access(user: User | AnonymousUser, *, slug: str) -> Access | None:
     """`user`'s rights in the tenant called `slug`; None for strangers and unknown tenants."""
     return _access(user, Tenant.objects.filter(slug=slug).first())
-
-
-def find_access_by_id(user: User | AnonymousUser, *, tenant_id: uuid.UUID) -> Access | None:
-    """The same by id: asked again for each websocket message."""
-    return _access(user, Tenant.objects.filter(id=tenant_id).first())
 
 
 def _access(user: User | AnonymousUser, tenant: Tenant | None) -> Access | None:

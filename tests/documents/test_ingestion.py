@@ -163,14 +163,6 @@ def test_a_document_that_keeps_crashing_is_given_up(upload: Upload) -> None:
     assert "kept crashing" in failed.error_message
 
 
-def test_an_outage_does_not_count_as_an_attempt(upload: Upload) -> None:
-    document = upload(GUIDE)
-    for _ in range(5):
-        assert claim(document, lease_s=-1) is not None
-        jobs.postpone(tenant_id=document.tenant_id, document_id=document.id, delay_s=-1)
-    assert claim(document) is not None
-
-
 def test_a_failed_document_can_be_retried(upload: Upload, tenant: Tenant) -> None:
     document = ingest(upload(os.urandom(4096), "noise.bin"))
     services.retry_document(tenant=tenant, document=document, actor=None)
