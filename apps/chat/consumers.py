@@ -107,7 +107,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         )
 
     async def _refuse(self, exc: ChatError | GatewayError, *, client_id: str = "") -> None:
-        self._watch({"type": "error", "code": exc.code, "message": str(exc), "id": client_id})
+        self._watch(frames.error(exc, client_id=client_id))
         if exc.code in CLOSE_CODES:
             await self._outbox.join()
             await self.close(code=CLOSE_CODES[exc.code])

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from apps.chat.errors import ChatError, FrameMalformed, FrameTooLarge
+from apps.gateway.errors import GatewayError
 from apps.retrieval.types import Passage
 from apps.telemetry.hops import Hop
 
@@ -85,15 +86,17 @@ def client_id_of(text: str) -> str:
         return ""
 
 
-def error(exc: ChatError, *, client_id: str = "") -> dict[str, Any]:
+def error(exc: ChatError | GatewayError, *, client_id: str = "") -> dict[str, Any]:
     return {"type": "error", "code": exc.code, "message": str(exc), "id": client_id}
 
 
 def hop(measured: Hop, state: str) -> dict[str, Any]:
+    return {"type": "answer.hop", "state": state, **hop_figures(measured)}
+
+
+def hop_figures(measured: Hop) -> dict[str, Any]:
     return {
-        "type": "answer.hop",
         "hop": measured.name,
-        "state": state,
         "status": measured.status,
         "wait_ms": round(measured.wait_ms, 1),
         "work_ms": round(measured.work_ms, 1),

@@ -240,16 +240,7 @@ class AnswerRun:
             "html": html,
             "cited": list(outcome.cited),
             "tokens": tokens if shows_hops else None,
-            "hops": [_hop_row(hop) for hop in self.trace.hops] if shows_hops else None,
+            "hops": [frames.hop_figures(hop) for hop in self.trace.hops] if shows_hops else None,
             "total_ms": round(total_ms, 1),
             "error": {"code": failure[0], "message": failure[1]} if failure else None,
         }
-
-
-def _hop_row(hop: Hop) -> dict[str, Any]:
-    return {
-        "hop": hop.name,
-        "status": hop.status,
-        "wait_ms": round(hop.wait_ms, 1),
-        "work_ms": round(hop.work_ms, 1),
-    }

@@ -34,13 +34,6 @@ class MessageView:
     def is_answer(self) -> bool:
         return self.message.role == MessageRole.ANSWER
 
-    @property
-    def total_ms(self) -> float | None:
-        """From question to last token, where the answer has ended."""
-        if self.message.finished_at is None:
-            return None
-        return (self.message.finished_at - self.message.created_at).total_seconds() * 1000
-
 
 def conversations_of(access: Access) -> QuerySet[Conversation]:
     """One's own conversations, the latest first."""
@@ -78,6 +71,21 @@ def get_answer(access: Access, answer_id: uuid.UUID) -> Message | None:
         role=MessageRole.ANSWER,
         conversation__user=access.user,
     ).first()
+
+
+def state_of(message: Message) -> str:
+    """Its state; an answer whose process has died is interrupted, whatever the row says."""
+    abandoned = timezone.now() - message.created_at > ABANDONED_AFTER
+    if message.state == MessageState.STREAMING and abandoned:
+        return MessageState.INTERRUPTED
+    return message.state
+
+
+def total_ms_of(answer: Message) -> float | None:
+    """From question to last token; None where the answer has not ended."""
+    if answer.finished_at is None:
+        return None
+    return (answer.finished_at - answer.created_at).total_seconds() * 1000
 
 
 def get_citation(access: Access, citation_id: uuid.UUID) -> Citation | None:
@@ -135,9 +143,6 @@ def _citations_by_message(
 
 
 def _view(access: Access, message: Message, citations: tuple[Citation, ...]) -> MessageView:
-    state = message.state
-    if state == MessageState.STREAMING and timezone.now() - message.created_at > ABANDONED_AFTER:
-        state = MessageState.INTERRUPTED
     html = ""
     if message.role == MessageRole.ANSWER:
         sentences = [
@@ -146,4 +151,4 @@ def _view(access: Access, message: Message, citations: tuple[Citation, ...]) -> 
         ]
         urls = citation_urls(access, {c.marker: c.id for c in citations})
         html = render_answer(message.text, sentences, urls)
-    return MessageView(message, html, citations, state)
+    return MessageView(message, html, citations, state_of(message))

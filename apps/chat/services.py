@@ -19,7 +19,7 @@ from apps.chat.errors import (
 )
 from apps.chat.models import Citation, Conversation, Message, MessageRole, MessageState
 from apps.chat.pipeline.types import AnswerRequest, Outcome
-from apps.chat.selectors import ABANDONED_AFTER, history_before
+from apps.chat.selectors import get_answer, get_conversation, history_before, state_of
 from apps.documents.selectors import collections_for, existing_document_ids
 from apps.gateway.errors import UnknownModel
 from apps.gateway.service import find_model
@@ -91,21 +91,11 @@ def restart_answer(*, access: Access, answer_id: uuid.UUID, model_alias: str) ->
     """Answer the question of `answer_id` once more; the earlier answer stays, the latest shows."""
     model = _pick_model(model_alias)
     with tenant_scope(access.tenant.id):
-        old = (
-            Message.objects.select_related("conversation")
-            .filter(
-                tenant=access.tenant,
-                id=answer_id,
-                role=MessageRole.ANSWER,
-                conversation__user=access.user,
-            )
-            .exclude(state=MessageState.STREAMING, created_at__gt=timezone.now() - ABANDONED_AFTER)
-            .first()
-        )
+        old = get_answer(access, answer_id)
         asked = None
         if old is not None and old.in_reply_to is not None:
             asked = Message.objects.filter(tenant=access.tenant, id=old.in_reply_to).first()
-        if old is None or asked is None:
+        if old is None or asked is None or state_of(old) == MessageState.STREAMING:
             raise UnknownAnswer("That answer is no longer there. Reload the page.")
         conversation = old.conversation
         picked = _pick_collections(
@@ -219,9 +209,7 @@ def _open_conversation(
 
 
 def _own_conversation(access: Access, conversation_id: uuid.UUID) -> Conversation:
-    conversation = Conversation.objects.filter(
-        tenant=access.tenant, user=access.user, id=conversation_id
-    ).first()
+    conversation = get_conversation(access, conversation_id)
     if conversation is None:
         raise UnknownConversation("That conversation is no longer there. Start a new one.")
     return conversation

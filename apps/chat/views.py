@@ -106,13 +106,15 @@ def details(request: TenantRequest, answer_id: uuid.UUID) -> HttpResponse:
     answer = selectors.get_answer(request.access, answer_id)
     if answer is None:
         raise Http404
-    total_ms = None
-    if answer.finished_at is not None:
-        total_ms = (answer.finished_at - answer.created_at).total_seconds() * 1000
     hops = hop_bars(hops_of(request.access.tenant.id, answer.id))
     labels = {model.alias: model.label for model in available_models()}
     model = labels.get(answer.model, answer.model)
-    context = {"answer": answer, "hops": hops, "total_ms": total_ms, "model": model}
+    context = {
+        "answer": answer,
+        "hops": hops,
+        "total_ms": selectors.total_ms_of(answer),
+        "model": model,
+    }
     return render(request, "chat/_details.html", context)
 
 

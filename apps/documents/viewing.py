@@ -38,13 +38,6 @@ def has_page_images(document: Document) -> bool:
     return document.kind == _PDF
 
 
-def page_text(document: Document, page_number: int) -> Page | None:
-    """A page's text (from 1); None when there is no such page. Needs the tenant's scope."""
-    return Page.objects.filter(
-        tenant_id=document.tenant_id, document_id=document.id, number=page_number
-    ).first()
-
-
 def page_image(document: Document, page_number: int) -> bytes:
     """The page (from 1) as PNG at about 110 dpi; drawn once, then kept on disk.
 

@@ -10,7 +10,7 @@ from PIL import Image
 from apps.documents import viewing
 from apps.documents.errors import NoPageImage
 from apps.documents.ingestion import ingest_document
-from apps.documents.models import Document
+from apps.documents.models import Document, Page
 from apps.documents.previews import preview_folder
 from apps.documents.rendering import align
 from apps.tenants.scope import tenant_scope
@@ -27,16 +27,14 @@ def guide(upload: Upload, guide_pdf: bytes) -> Document:
 
 
 def offsets_of(document: Document, number: int, words: str) -> tuple[int, int]:
-    page = viewing.page_text(document, number)
-    assert page is not None
+    page = Page.objects.get(document=document, number=number)
     start = page.char_start + page.text.index(words)
     return start, start + len(words)
 
 
 def boxes_of(document: Document, number: int, words: str) -> list[viewing.Box]:
     with tenant_scope(document.tenant_id):
-        page = viewing.page_text(document, number)
-        assert page is not None
+        page = Page.objects.get(document=document, number=number)
         return viewing.passage_boxes(document, page, *offsets_of(document, number, words))
 
 

@@ -52,8 +52,8 @@ async def answer_question(
 ) -> AsyncGenerator[PipelineEvent, None]:
     """Answer one question.
 
-    Yields SourcesFound once, notices as they arise, text as it is written, and `outcome` last.
-    The caller makes `outcome` and keeps it: after a stop it holds what there was until then.
+    Yields SourcesFound once, notices as they arise, and text as it is written. The caller makes
+    `outcome` and keeps it: after a stop it holds what there was until then.
     """
     cache.look_up(request, trace)
     async for event in _retrieve(request, trace, outcome):
@@ -65,7 +65,6 @@ async def answer_question(
         async with aclosing(_write(request, trace, outcome)) as events:
             async for event in events:
                 yield event
-    yield outcome
 
 
 async def _retrieve(

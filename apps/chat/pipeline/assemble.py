@@ -54,14 +54,14 @@ async def assemble(
     candidates = list(passages[: model.passages])
     style = STYLES[model.prompt]
     asked = " ".join(_CONTROL.sub(" ", question).split())
+    bare = style.turns((), (), asked)
     quotes = [_quote(style, i, passage, asked) for i, passage in enumerate(candidates, start=1)]
     fixed, *costs = await asyncio.gather(
-        count_tokens("\n".join(turn.content for turn in style.turns((), (), asked))),
+        count_tokens("\n".join(turn.content for turn in bare)),
         *(count_tokens(quote) for quote in quotes),
         *(count_tokens(turn.content) for turn in history),
     )
-    overhead = _TURN_OVERHEAD * len(style.turns((), (), asked))
-    left = model.context_tokens - model.max_tokens - fixed - overhead
+    left = model.context_tokens - model.max_tokens - fixed - _TURN_OVERHEAD * len(bare)
     kept, left = _fit_passages(quotes, costs[: len(quotes)], left)
     turns, left = _fit_history(history, costs[len(quotes) :], left)
     return Prompt(

@@ -55,7 +55,7 @@ class Sentence:
 
 @dataclass
 class Outcome:
-    """The whole answer; the last event. Filled as the pipeline goes, so that a stop keeps it."""
+    """The whole answer, filled as the pipeline goes, so that a stop keeps it."""
 
     kind: Literal["generated", "quoted", "not_found"] = "generated"
     text: str = ""
@@ -74,4 +74,4 @@ class Outcome:
         return tuple(sorted({marker for s in self.sentences for marker in s.markers}))
 
 
-PipelineEvent = SourcesFound | NoticeGiven | TextWritten | Outcome
+PipelineEvent = SourcesFound | NoticeGiven | TextWritten

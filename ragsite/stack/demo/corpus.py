@@ -49,8 +49,7 @@ def bring_up_to_date(demo: Demo, collection: Collection, folder: Path) -> Change
     """
     files = {path.name: path for path in sorted(folder.glob("*.md"))}
     hashes = {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files.items()}
-    with tenant_scope(demo.tenant.id):
-        known = list(Document.objects.filter(tenant=demo.tenant, collection=collection))
+    known = _documents(demo, collection)
     stale = [
         document
         for document in known
