@@ -7,18 +7,17 @@ from typing import Any, cast
 import kreuzberg
 
 from apps.documents.errors import Damaged, PasswordProtected, Unreadable, UnreadableKind
-from apps.documents.parsing.types import Source
 
 
-def extract(source: Source, **options: Any) -> kreuzberg.ExtractionResult:
-    """Kreuzberg's result for `source`. Raises PasswordProtected or Damaged.
+def extract(data: bytes, kind: str, **options: Any) -> kreuzberg.ExtractionResult:
+    """Kreuzberg's result for `data`. Raises PasswordProtected or Damaged.
 
     No cache (documents would be left in a folder) and no "quality" rewriting: text stays as the
     document has it.
     """
     config = kreuzberg.ExtractionConfig(use_cache=False, enable_quality_processing=False, **options)
     try:
-        return kreuzberg.extract_bytes_sync(source.data, source.kind, config=config)
+        return kreuzberg.extract_bytes_sync(data, kind, config=config)
     except MemoryError:
         raise
     except Exception as exc:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import re
 import zipfile
-from io import BytesIO
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from kreuzberg import detect_mime_type_from_bytes  # type: ignore[attr-defined]
 
-from apps.documents.errors import ArchiveRefused, Damaged, PasswordProtected, UnreadableKind
+from apps.documents.errors import (
+    ArchiveRefused,
+    Damaged,
+    EmptyFile,
+    PasswordProtected,
+    UnreadableKind,
+)
 from apps.documents.parsing.decode import decode
 
 PDF = "application/pdf"
@@ -47,21 +52,32 @@ _OLE_BY_NAME = {
     ".doc": "application/msword", ".xls": "application/vnd.ms-excel",
     ".ppt": "application/vnd.ms-powerpoint", ".msg": "application/vnd.ms-outlook",
 }  # fmt: skip
+_HEAD_BYTES = 1024 * 1024
 _BINARY_BYTES = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 
 
-def detect_kind(data: bytes, name: str) -> str:
-    """The MIME type of `data`. Raises ArchiveRefused or UnreadableKind."""
-    suffix = PurePosixPath(name.lower()).suffix
+def detect_kind(path: Path, name: str) -> str:
+    """The MIME type of the file. Raises EmptyFile, ArchiveRefused or UnreadableKind.
+
+    Told from the first megabyte, but for zips, whose directory is at the end.
+    """
+    with path.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+    if not head.strip() and path.stat().st_size <= _HEAD_BYTES:
+        raise EmptyFile("The file is empty.")
+    return _kind(path, head, PurePosixPath(name.lower()).suffix)
+
+
+def _kind(path: Path, data: bytes, suffix: str) -> str:
     # Readers accept junk before the header within the first kilobyte.
     if b"%PDF-" in data[:1024]:
         return PDF
     if data.startswith(_ARCHIVE_MAGIC):
         raise _archive()
     if data.startswith(b"PK"):
-        return _zip_kind(data, suffix)
+        return _zip_kind(path, suffix)
     if data.startswith(_OLE):
-        if _ENCRYPTED_OFFICE in data:
+        if _ENCRYPTED_OFFICE in path.read_bytes():
             raise PasswordProtected(
                 "The file is protected by a password. Save a copy without one and upload that."
             )
@@ -76,10 +92,10 @@ def detect_kind(data: bytes, name: str) -> str:
     return _text_kind(data, suffix, sniffed)
 
 
-def _zip_kind(data: bytes, suffix: str) -> str:
+def _zip_kind(path: Path, suffix: str) -> str:
     """Office files and e-books are zips: told by the entries inside."""
     try:
-        with zipfile.ZipFile(BytesIO(data)) as archive:
+        with zipfile.ZipFile(path) as archive:
             names = set(archive.namelist()[:2000])
             mimetype = archive.read("mimetype")[:100] if "mimetype" in names else b""
     except (zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError, ValueError, OSError):

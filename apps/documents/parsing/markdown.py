@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import pairwise
 
 from markdown_it import MarkdownIt
@@ -10,7 +11,7 @@ from markdown_it import MarkdownIt
 from apps.documents.parsing.clean import clean_text
 from apps.documents.parsing.decode import decode
 from apps.documents.parsing.kinds import MARKDOWN
-from apps.documents.parsing.types import Heading, Parsed, Source
+from apps.documents.parsing.types import Heading, Part, Source
 
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n(?:---|\.\.\.)\n", re.DOTALL)
 _EMPHASIS = re.compile(r"[*`]+|(?<!\w)_+|_+(?!\w)|!?\[([^\]]*)\]\([^)]*\)")
@@ -23,11 +24,11 @@ class MarkdownParser:
     def reads(self, kind: str) -> bool:
         return kind == MARKDOWN
 
-    def parse(self, source: Source) -> Parsed:
+    def parse(self, source: Source) -> Iterator[Part]:
         text = clean_text(decode(source.data))
         if text and not text.endswith("\n"):
             text += "\n"
-        return Parsed(source.kind, (text,), tuple(find_headings(text)))
+        yield Part((text,), tuple(find_headings(text)))
 
 
 def find_headings(text: str) -> list[Heading]:

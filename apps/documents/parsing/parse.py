@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from apps.documents.errors import EmptyFile, NoTextFound
+from apps.documents.errors import NoTextFound
 from apps.documents.parsing.delimited import DelimitedParser
 from apps.documents.parsing.kinds import detect_kind
 from apps.documents.parsing.language import guess_language
@@ -13,7 +14,7 @@ from apps.documents.parsing.markdown import MarkdownParser
 from apps.documents.parsing.pdf import PdfParser
 from apps.documents.parsing.structured import StructuredParser
 from apps.documents.parsing.text import TextParser
-from apps.documents.parsing.types import Parsed, Parser, Source
+from apps.documents.parsing.types import Parser, Part, Source
 
 # First that reads a kind wins.
 PARSERS: tuple[Parser, ...] = (
@@ -25,27 +26,41 @@ PARSERS: tuple[Parser, ...] = (
 )
 
 
-def parse(data: bytes, name: str, password: str | None = None) -> Parsed:
-    """The text of `data`; `name` only tells kinds of text apart.
+def parse(path: Path, name: str, *, encoding: str = "", ocr: bool = False) -> Iterator[Part]:
+    """The parts of a file; `name` only tells kinds of text apart.
 
-    Raises EmptyFile or an `Unreadable` error, whose message is for the person who uploaded it.
+    Raises EmptyFile or an `Unreadable` error, whose message is for the person who uploaded it;
+    NoTextFound comes after the last part.
     """
-    if not data.strip():
-        raise EmptyFile("The file is empty.")
-    kind = detect_kind(data, name)
-    parser = next(parser for parser in PARSERS if parser.reads(kind))
-    parsed = parser.parse(Source(data, name, kind, password))
-    if not parsed.text.strip():
+    yield from _parts(_source(path, name, encoding=encoding, ocr=ocr))
+
+
+def parse_file(
+    path: str, name: str, *, encoding: str = "", ocr: bool = False
+) -> Iterator[dict[str, Any]]:
+    """`parse` for the sandbox: a path in, plain data out, a part at a time."""
+    source = _source(Path(path), name, encoding=encoding, ocr=ocr)
+    language = ""
+    for part in _parts(source):
+        language = language or guess_language(part.text)
+        yield {
+            "kind": source.kind,
+            "pages": part.pages,
+            "headings": [(item.offset, item.level, item.title) for item in part.headings],
+            "language": language,
+            "progress": part.progress,
+        }
+
+
+def _source(path: Path, name: str, *, encoding: str, ocr: bool) -> Source:
+    return Source(path, name, detect_kind(path, name), encoding, ocr)
+
+
+def _parts(source: Source) -> Iterator[Part]:
+    parser = next(parser for parser in PARSERS if parser.reads(source.kind))
+    found = False
+    for part in parser.parse(source):
+        found = found or bool(part.text.strip())
+        yield part
+    if not found:
         raise NoTextFound("No text was found in the file.")
-    return Parsed(kind, parsed.pages, parsed.headings, guess_language(parsed.text))
-
-
-def parse_file(path: str, name: str, password: str | None = None) -> dict[str, Any]:
-    """`parse` for the sandbox: a path in, plain data out (see `load_parsed`)."""
-    parsed = parse(Path(path).read_bytes(), name, password)
-    return {
-        "kind": parsed.kind,
-        "pages": parsed.pages,
-        "headings": [(item.offset, item.level, item.title) for item in parsed.headings],
-        "language": parsed.language,
-    }

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import kreuzberg
 
 from apps.documents.errors import NoTextFound
 from apps.documents.parsing.clean import clean_text
 from apps.documents.parsing.extract import extract, nodes
 from apps.documents.parsing.kinds import PDF
-from apps.documents.parsing.types import Heading, Parsed, Source
+from apps.documents.parsing.types import Heading, Part, Source
 
 # A heading is looked for by its first characters, at the start of a line of its page.
 _HEADING_MAX_CHARS = 200
@@ -18,16 +20,14 @@ class PdfParser:
     def reads(self, kind: str) -> bool:
         return kind == PDF
 
-    def parse(self, source: Source) -> Parsed:
+    def parse(self, source: Source) -> Iterator[Part]:
         result = extract(
-            source,
+            source.data,
+            source.kind,
             # Structure comes with Markdown output only; the pages' own text stays plain.
             output_format="markdown",
             include_document_structure=True,
             pages=kreuzberg.PageConfig(extract_pages=True),
-            pdf_options=kreuzberg.PdfConfig(
-                passwords=[source.password] if source.password else None
-            ),
         )
         pages = _pages(result)
         if not any(page.strip() for page in pages):
@@ -35,7 +35,7 @@ class PdfParser:
                 "No text was found: its pages are blank or pictures, as scans are. "
                 "Run text recognition (OCR) on it and upload the result."
             )
-        return Parsed(source.kind, tuple(pages), tuple(_headings(result, pages)))
+        yield Part(tuple(pages), tuple(_headings(result, pages)))
 
 
 def _pages(result: kreuzberg.ExtractionResult) -> list[str]:

@@ -14,7 +14,7 @@ from apps.documents.parsing.clean import clean_text
 from apps.documents.parsing.decode import decode
 from apps.documents.parsing.extract import extract, nodes
 from apps.documents.parsing.kinds import HTML, PPTX
-from apps.documents.parsing.types import Block, Parsed, Source, assemble, rows_as_text
+from apps.documents.parsing.types import Block, Part, Source, assemble, rows_as_text
 
 # Below this share of the flat text's characters, the node tree has lost something.
 _TREE_MIN_SHARE = 0.8
@@ -29,26 +29,28 @@ class StructuredParser:
     def reads(self, kind: str) -> bool:
         return True
 
-    def parse(self, source: Source) -> Parsed:
+    def parse(self, source: Source) -> Iterator[Part]:
+        data = source.data
         if source.kind.startswith("text/") or source.kind.endswith(("xml", "json", "yaml")):
-            text = decode(source.data, declared=True)
-            source = Source(text.encode(errors="replace"), source.name, source.kind)
+            data = decode(data, declared=True).encode(errors="replace")
         result = extract(
-            source,
+            data,
+            source.kind,
             output_format="plain",
             include_document_structure=True,
             pages=kreuzberg.PageConfig(extract_pages=True),
         )
         if source.kind == PPTX:
-            return assemble(source.kind, _slides(result))
+            yield assemble(_slides(result))
+            return
         blocks = list(_blocks(result))
         if _size(block.text for block in blocks) < _TREE_MIN_SHARE * _size([result.content]):
             blocks = [Block(clean_text(result.content))]
         if not blocks and source.kind == HTML:
-            blocks = [Block(clean_text(_strip_tags(source.data.decode(errors="replace"))))]
+            blocks = [Block(clean_text(_strip_tags(data.decode(errors="replace"))))]
         if source.kind == HTML:
             blocks = [replace(block, text=_unmark(block.text)) for block in blocks]
-        return assemble(source.kind, blocks)
+        yield assemble(blocks)
 
 
 def _unmark(text: str) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Protocol
 
 _NUMBER = re.compile(r"[-+]?[\d.,\s]+%?")
@@ -12,17 +14,27 @@ _NUMBER = re.compile(r"[-+]?[\d.,\s]+%?")
 
 @dataclass(frozen=True)
 class Source:
-    """A file to read. `kind` is the MIME type told from its content."""
+    """A file to read. `kind` is the MIME type told from its content.
 
-    data: bytes
+    `encoding` is what a person chose for a text whose encoding could not be told, else "". With
+    `ocr`, pages that are pictures are to be recognised.
+    """
+
+    path: Path
     name: str
     kind: str
-    password: str | None = None
+    encoding: str = ""
+    ocr: bool = False
+
+    @cached_property
+    def data(self) -> bytes:
+        """All of the file: for parsers that cannot read it piece by piece."""
+        return self.path.read_bytes()
 
 
 @dataclass(frozen=True)
 class Heading:
-    """A heading and where it starts in the document's whole text; level 1 is the highest."""
+    """A heading and where it starts in its part's text; level 1 is the highest."""
 
     offset: int
     level: int
@@ -30,13 +42,15 @@ class Heading:
 
 
 @dataclass(frozen=True)
-class Parsed:
-    """A document's text. The whole text is the concatenation of `pages`, exactly."""
+class Part:
+    """Whole pages of a document that follow one another: all of them, or a batch of many.
 
-    kind: str
+    The document's text is the concatenation of the parts' texts, exactly.
+    """
+
     pages: tuple[str, ...]
     headings: tuple[Heading, ...] = ()
-    language: str = ""  # ISO 639-1, where it could be told
+    progress: float = 1.0  # share of the file that has been read with this part, 0 to 1
 
     @property
     def text(self) -> str:
@@ -48,8 +62,11 @@ class Parser(Protocol):
 
     def reads(self, kind: str) -> bool: ...
 
-    def parse(self, source: Source) -> Parsed:
-        """Raise an `Unreadable` error when the file cannot be read."""
+    def parse(self, source: Source) -> Iterator[Part]:
+        """The file's parts in order; a large file in many, so that memory stays flat.
+
+        Raises an `Unreadable` error when the file cannot be read.
+        """
         ...
 
 
@@ -62,7 +79,7 @@ class Block:
     page: int = 0  # 0: the same page as the block before
 
 
-def assemble(kind: str, blocks: Iterable[Block], *, language: str = "") -> Parsed:
+def assemble(blocks: Iterable[Block]) -> Part:
     """Lay blocks out as pages, a blank line between two, and note where headings fall.
 
     Page numbers never go back: a block that claims an earlier page stays on the current one.
@@ -79,7 +96,7 @@ def assemble(kind: str, blocks: Iterable[Block], *, language: str = "") -> Parse
         if block.level:
             headings.append(Heading(done + len(pages[-1]), block.level, block.text.strip()))
         pages[-1] += block.text + "\n\n"
-    return Parsed(kind, tuple(pages), tuple(headings), language)
+    return Part(tuple(pages), tuple(headings))
 
 
 def rows_as_text(rows: Sequence[Sequence[str]]) -> list[str]:
