@@ -9,18 +9,20 @@ SandboxError
 
 The process is forked from a warm, clean one (`worker.zygote`) for this call alone. It gets an empty
 environment, a scratch folder, limits on memory, CPU, file size and open files, no network, and
-dies with the parent. What passes in and out is MessagePack in two
-unnamed files: nothing it can say is executed, and a flood stops at the file-size limit.
+dies with the parent. What passes in and out is MessagePack, in unnamed files or, item by item,
+through a pipe: nothing it can say is executed, and a flood stops at a size limit.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import select
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import IO, Any
 
@@ -70,10 +72,11 @@ class SandboxRefused(SandboxError):
 class Limits:
     """What one run may use."""
 
-    wall_s: float
+    wall_s: float  # for the result; of a stream, for each of its items
     memory_bytes: int  # address space
-    output_bytes: int = 256 * _MIB  # the result; also any one file it writes
+    output_bytes: int = 256 * _MIB  # the result or one item; also any one file it writes
     open_files: int = 256
+    cpu_s: float = 0.0  # 0: what two threads can use in `wall_s`
 
 
 @dataclass(frozen=True)
@@ -101,40 +104,167 @@ def run_sandboxed(
     `preload` is a cached function and its argument, for what calls share, such as a tokenizer. It
     is called outside the limits, before the fork: nothing of an upload may go there.
     """
-    request = msgpack.packb({"function": function, "payload": dict(payload)})
+    request = _request(function, payload)
     for _ in range(_ATTEMPTS):
         try:
-            return _run(function, request, limits, on_tick, preload)
+            return _run(request, limits, on_tick, preload)
         except ZygoteLost as exc:
             logger.warning("%s did not run: %s", function, exc)
-    raise SandboxCrashed("The file could not be processed: its reader did not start. Try again.")
+    raise _not_started()
+
+
+def run_sandboxed_stream(
+    function: str,
+    payload: Mapping[str, Any],
+    *,
+    limits: Limits,
+    on_tick: Callable[[], None] | None = None,
+    preload: tuple[str, str] | None = None,
+) -> Iterator[Any]:
+    """`run_sandboxed` for a generator: its items as they come, one at a time.
+
+    The process waits while an item is being used, so neither side ever holds more than two. Close
+    the iterator to end the process; it is closed by being dropped, too.
+    """
+    request = _request(function, payload)
+    for attempt in range(1, _ATTEMPTS + 1):
+        begun = False
+        try:
+            for item in _stream(request, limits, on_tick, preload):
+                begun = True
+                yield item
+            return
+        except ZygoteLost as exc:
+            logger.warning("%s did not run to its end: %s", function, exc)
+            if begun or attempt == _ATTEMPTS:
+                raise _not_started() from exc
+
+
+def _request(function: str, payload: Mapping[str, Any]) -> bytes:
+    return bytes(msgpack.packb({"function": function, "payload": dict(payload)}))
+
+
+def _not_started() -> SandboxCrashed:
+    return SandboxCrashed("The file could not be processed: its reader did not start. Try again.")
 
 
 def _run(
-    function: str,
     request: bytes,
     limits: Limits,
     on_tick: Callable[[], None] | None,
     preload: tuple[str, str] | None,
 ) -> Any:
     with (
-        tempfile.TemporaryFile() as source,
         tempfile.TemporaryFile() as reply,
+        _started(request, reply.fileno(), limits, preload, stream=False) as run,
+    ):
+        status = _wait(run.call, limits.wall_s, on_tick)
+        return _result(reply, run.ending(status), limits)
+
+
+def _stream(
+    request: bytes,
+    limits: Limits,
+    on_tick: Callable[[], None] | None,
+    preload: tuple[str, str] | None,
+) -> Iterator[Any]:
+    ours, theirs = os.pipe()
+    with (
+        os.fdopen(ours, "rb", buffering=0) as pipe,
+        os.fdopen(theirs, "wb") as end,
+        _started(request, end.fileno(), limits, preload, stream=True) as run,
+    ):
+        end.close()  # so that the pipe ends when the child does
+        items = _Items(pipe, limits, on_tick)
+        while (item := items.next()) is not None:
+            yield item["item"]
+        if items.timed_out:
+            raise _failure(run.ending(None), limits)
+        ending = run.ending(_wait(run.call, limits.wall_s, on_tick))
+        if ending.status != 0 or not items.complete:
+            raise _failure(ending, limits)
+
+
+@dataclass
+class _Started:
+    """A call under way, and where it says its last words."""
+
+    call: Call
+    stderr: IO[bytes]
+
+    def ending(self, status: int | None) -> _Ending:
+        words = _tail(self.stderr)
+        if _NO_NAMESPACE in words:
+            logger.warning("a file was read with the network in reach: no namespace allowed here")
+        return _Ending(status, words)
+
+
+@contextmanager
+def _started(
+    request: bytes, reply: int, limits: Limits, preload: tuple[str, str] | None, *, stream: bool
+) -> Iterator[_Started]:
+    """The call, begun; ended for good when the block is left."""
+    with (
+        tempfile.TemporaryFile() as source,
         tempfile.TemporaryFile() as stderr,
         tempfile.TemporaryDirectory(prefix="ragsite-sandbox-") as scratch,
     ):
         source.write(request)
         source.seek(0)
-        order = {"scratch": scratch, "limits": asdict(limits), "preload": preload}
-        call = Call(order, [file.fileno() for file in (source, stderr, reply)])
+        order = {
+            "scratch": scratch, "limits": asdict(limits), "preload": preload, "stream": stream,
+        }  # fmt: skip
+        call = Call(order, [source.fileno(), stderr.fileno(), reply])
         try:
-            status = _wait(call, limits.wall_s, on_tick)
+            yield _Started(call, stderr)
         finally:
             call.end()
-        ending = _Ending(status, _tail(stderr))
-        if _NO_NAMESPACE in ending.stderr:
-            logger.warning("%s ran with the network in reach: no namespace allowed here", function)
-        return _result(reply, ending, limits)
+
+
+class _Items:
+    """Length-prefixed items off a pipe, none longer than allowed, none waited for too long."""
+
+    def __init__(self, pipe: IO[bytes], limits: Limits, on_tick: Callable[[], None] | None) -> None:
+        self.pipe, self.limits, self.on_tick = pipe, limits, on_tick
+        self.timed_out = False
+        self.complete = False
+        self.poll = select.poll()
+        self.poll.register(pipe, select.POLLIN)
+
+    def next(self) -> dict[str, Any] | None:
+        """The next item; None at the end, whichever way it came."""
+        deadline = time.monotonic() + self.limits.wall_s
+        head = self._read(4, deadline)
+        size = int.from_bytes(head, "big")
+        if len(head) < 4:
+            return None
+        if size > self.limits.output_bytes:
+            raise _too_large(self.limits)
+        data = self._read(size, deadline)
+        if len(data) < size:
+            return None
+        answer = _unpacked(data)
+        self.complete = "end" in answer
+        return answer if "item" in answer else None
+
+    def _read(self, size: int, deadline: float) -> bytes:
+        """`size` bytes, or as many as came before the end or the deadline."""
+        parts: list[bytes] = []
+        left = size
+        while left and not self.timed_out:
+            wait_s = min(deadline - time.monotonic(), _TICK_S)
+            if wait_s <= 0:
+                self.timed_out = True
+            elif not self.poll.poll(wait_s * 1000):
+                if self.on_tick is not None:
+                    self.on_tick()
+            else:
+                data = self.pipe.read(min(left, _MIB)) or b""
+                parts.append(data)
+                left -= len(data)
+                if not data:
+                    break
+        return b"".join(parts)
 
 
 def _wait(call: Call, wall_s: float, on_tick: Callable[[], None] | None) -> int | None:
@@ -159,13 +289,25 @@ def _result(reply: IO[bytes], ending: _Ending, limits: Limits) -> Any:
     if ending.status != 0:
         raise _failure(ending, limits)
     reply.seek(0)
+    answer = _unpacked(reply.read())
+    if "result" not in answer:
+        raise _no_result()
+    return answer["result"]
+
+
+def _unpacked(data: bytes) -> dict[str, Any]:
+    """What the child said. Raises SandboxRefused where that is a refusal."""
     try:
-        answer = msgpack.unpackb(reply.read(), strict_map_key=False)
-        if "refused" in answer:
-            raise SandboxRefused(str(answer["refused"]), str(answer["message"]))
-        return answer["result"]
-    except (ValueError, KeyError, TypeError) as exc:
-        raise SandboxCrashed("The file could not be processed: the reader gave no result.") from exc
+        answer = dict(msgpack.unpackb(data, strict_map_key=False))
+    except (ValueError, TypeError) as exc:
+        raise _no_result() from exc
+    if "refused" in answer:
+        raise SandboxRefused(str(answer["refused"]), str(answer.get("message", "")))
+    return answer
+
+
+def _no_result() -> SandboxCrashed:
+    return SandboxCrashed("The file could not be processed: the reader gave no result.")
 
 
 def _failure(ending: _Ending, limits: Limits) -> SandboxError:
@@ -183,11 +325,15 @@ def _failure(ending: _Ending, limits: Limits) -> SandboxError:
             "Split it into smaller files, or have the limit raised."
         )
     if status == _EXIT_OUTPUT or status == -signal.SIGXFSZ:
-        return SandboxOutputTooLarge(
-            f"The file holds more than {limits.output_bytes // _MIB} MiB of content. "
-            "Split it into smaller files."
-        )
+        return _too_large(limits)
     return SandboxCrashed("The file could not be processed: its reader crashed. It may be damaged.")
+
+
+def _too_large(limits: Limits) -> SandboxOutputTooLarge:
+    return SandboxOutputTooLarge(
+        f"The file holds more than {limits.output_bytes // _MIB} MiB of content. "
+        "Split it into smaller files."
+    )
 
 
 # Said by sandbox_child.

@@ -11,7 +11,9 @@ import os
 import resource
 import signal
 import sys
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, Any
 
 import msgpack  # type: ignore[import-untyped]
 
@@ -46,7 +48,8 @@ def _close_in(limits: dict[str, Any], zygote: int) -> None:
     # After it: a change of credentials undoes both.
     die_with(zygote)
     hide()
-    cpu_s = int(limits["wall_s"]) * 2 + 1  # two threads' worth; wall time is the parent's to keep
+    # Two threads' worth; wall time is the parent's to keep.
+    cpu_s = int(limits["cpu_s"] or limits["wall_s"] * 2) + 1
     for kind, value in (
         (resource.RLIMIT_AS, limits["memory_bytes"]),
         (resource.RLIMIT_CPU, cpu_s),
@@ -57,29 +60,58 @@ def _close_in(limits: dict[str, Any], zygote: int) -> None:
         resource.setrlimit(kind, (int(value), int(value)))
 
 
+def _function(name: str) -> Any:
+    module_name, _, attribute = name.partition(":")
+    return getattr(__import__(module_name, fromlist=[attribute]), attribute)
+
+
 def _call(request: dict[str, Any]) -> dict[str, Any]:
-    module_name, _, name = request["function"].partition(":")
-    module = __import__(module_name, fromlist=[name])
+    with _refusing() as answer:
+        answer["result"] = _function(request["function"])(**request["payload"])
+    return answer
+
+
+@contextmanager
+def _refusing() -> Iterator[dict[str, Any]]:
+    """An answer to fill; an error that has a `code` becomes a refusal in it."""
+    answer: dict[str, Any] = {}
     try:
-        return {"result": getattr(module, name)(**request["payload"])}
+        yield answer
     except MemoryError:
         raise
     except Exception as exc:
         code = getattr(exc, "code", None)
         if not isinstance(code, str):
             raise
-        return {"refused": code, "message": str(exc)}
+        answer.update(refused=code, message=str(exc))
 
 
-def main(reply_fd: int, limits: dict[str, Any], *, zygote: int) -> int:
+def _stream(request: dict[str, Any], reply: IO[bytes]) -> None:
+    """Items as they are made, each behind its length; writing waits until it is taken."""
+    with _refusing() as last:
+        for item in _function(request["function"])(**request["payload"]):
+            _write(reply, {"item": item})
+        last["end"] = True
+    _write(reply, last)
+
+
+def _write(reply: IO[bytes], answer: dict[str, Any]) -> None:
+    data = msgpack.packb(answer)
+    reply.write(len(data).to_bytes(4, "big") + data)
+    reply.flush()
+
+
+def main(reply_fd: int, limits: dict[str, Any], *, zygote: int, stream: bool = False) -> int:
     """The exit status. The request is on descriptor 0, and not looked at before the limits."""
     _close_in(limits, zygote)
     try:
         with os.fdopen(0, "rb", closefd=False) as source:
             request = msgpack.unpackb(source.read())
-        answer = msgpack.packb(_call(request))
         with os.fdopen(reply_fd, "wb") as reply:
-            reply.write(answer)
+            if stream:
+                _stream(request, reply)
+            else:
+                reply.write(msgpack.packb(_call(request)))
     except MemoryError:
         return EXIT_MEMORY
     except OSError as exc:

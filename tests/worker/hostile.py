@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 
@@ -120,3 +121,20 @@ def loaded_tokenizers() -> int:
 def stop_the_zygote_and_end(path: str) -> None:
     Path(path).write_text(f"{os.getppid()} ")
     os.kill(os.getppid(), signal.SIGSTOP)
+
+
+def count_to(end: int, *, then: str = "") -> Iterator[int]:
+    """Items of a stream, and how it goes wrong after the last."""
+    yield from range(end)
+    if then == "decline":
+        decline()
+    elif then == "die":
+        die()
+    elif then == "hang":
+        hang()
+    elif then == "eat_memory":
+        eat_memory()
+
+
+def large_item(size: int) -> Iterator[bytes]:
+    yield b"x" * size
