@@ -8,9 +8,11 @@ SandboxError
 └── SandboxRefused         the function itself declined, with a code and words of its own
 
 The process is forked from a warm, clean one (`worker.zygote`) for this call alone. It gets an empty
-environment, a scratch folder, limits on memory, CPU, file size and open files, no network, and
-dies with the parent. What passes in and out is MessagePack, in unnamed files or, item by item,
-through a pipe: nothing it can say is executed, and a flood stops at a size limit.
+environment, limits on memory, CPU, file size and open files, and dies with the parent. It has no
+privilege, network, socket or child, signals nobody (`worker.seccomp`), writes in a scratch folder
+and reads the one file that `payload["path"]` names (`worker.landlock`). What passes in and out is
+MessagePack, in unnamed files or, item by item, through a pipe: nothing it can say is executed, and
+a flood stops at a size limit.
 """
 
 from __future__ import annotations
@@ -77,6 +79,8 @@ class Limits:
     output_bytes: int = 256 * _MIB  # the result or one item; also any one file it writes
     open_files: int = 256
     cpu_s: float = 0.0  # 0: what two threads can use in `wall_s`
+    stream_bytes: int = 2048 * _MIB  # all items of a stream together
+    children: bool = False  # may it start processes and other programs, under the same limits
 
 
 @dataclass(frozen=True)
@@ -97,17 +101,20 @@ def run_sandboxed(
 ) -> Any:
     """Call `function` ("package.module:name") with `payload` as keywords in a process of its own.
 
-    `payload` and the result are what MessagePack can carry. `on_tick` is called about every five
-    seconds while waiting, to renew a lease. Raises a SandboxError; whatever `on_tick` raises ends
-    the run and passes through. Where the process it is forked from has died, runs once more.
+    `payload` and the result are what MessagePack can carry. Of all uploads, the function can read
+    the file or folder at `payload["path"]` only, an absolute path; it writes in its working folder,
+    which is gone afterwards. `on_tick` is called about every five seconds while waiting, to renew a
+    lease. Raises a SandboxError; whatever `on_tick` raises ends the run and passes through. Where
+    the process it is forked from has died, runs once more.
 
     `preload` is a cached function and its argument, for what calls share, such as a tokenizer. It
     is called outside the limits, before the fork: nothing of an upload may go there.
     """
     request = _request(function, payload)
+    order = _order(payload, preload)
     for _ in range(_ATTEMPTS):
         try:
-            return _run(request, limits, on_tick, preload)
+            return _run(request, limits, on_tick, order)
         except ZygoteLost as exc:
             logger.warning("%s did not run: %s", function, exc)
     raise _not_started()
@@ -127,10 +134,11 @@ def run_sandboxed_stream(
     the iterator to end the process; it is closed by being dropped, too.
     """
     request = _request(function, payload)
+    order = _order(payload, preload)
     for attempt in range(1, _ATTEMPTS + 1):
         begun = False
         try:
-            for item in _stream(request, limits, on_tick, preload):
+            for item in _stream(request, limits, on_tick, order):
                 begun = True
                 yield item
             return
@@ -144,6 +152,13 @@ def _request(function: str, payload: Mapping[str, Any]) -> bytes:
     return bytes(msgpack.packb({"function": function, "payload": dict(payload)}))
 
 
+def _order(payload: Mapping[str, Any], preload: tuple[str, str] | None) -> dict[str, Any]:
+    """What the zygote is told: nothing that an upload has a say in."""
+    paths = (payload.get("path"), preload and preload[1])
+    reads = [path for path in paths if isinstance(path, str) and os.path.isabs(path)]
+    return {"preload": preload, "reads": reads}
+
+
 def _not_started() -> SandboxCrashed:
     return SandboxCrashed("The file could not be processed: its reader did not start. Try again.")
 
@@ -152,11 +167,11 @@ def _run(
     request: bytes,
     limits: Limits,
     on_tick: Callable[[], None] | None,
-    preload: tuple[str, str] | None,
+    order: dict[str, Any],
 ) -> Any:
     with (
         tempfile.TemporaryFile() as reply,
-        _started(request, reply.fileno(), limits, preload, stream=False) as run,
+        _started(request, reply.fileno(), limits, order | {"stream": False}) as run,
     ):
         status = _wait(run.call, limits.wall_s, on_tick)
         return _result(reply, run.ending(status), limits)
@@ -166,13 +181,13 @@ def _stream(
     request: bytes,
     limits: Limits,
     on_tick: Callable[[], None] | None,
-    preload: tuple[str, str] | None,
+    order: dict[str, Any],
 ) -> Iterator[Any]:
     ours, theirs = os.pipe()
     with (
         os.fdopen(ours, "rb", buffering=0) as pipe,
         os.fdopen(theirs, "wb") as end,
-        _started(request, end.fileno(), limits, preload, stream=True) as run,
+        _started(request, end.fileno(), limits, order | {"stream": True}) as run,
     ):
         end.close()  # so that the pipe ends when the child does
         items = _Items(pipe, limits, on_tick)
@@ -194,14 +209,16 @@ class _Started:
 
     def ending(self, status: int | None) -> _Ending:
         words = _tail(self.stderr)
-        if _NO_NAMESPACE in words:
-            logger.warning("a file was read with the network in reach: no namespace allowed here")
+        for lack in _LACKS:
+            if lack in words and lack not in _warned:
+                _warned.add(lack)
+                logger.warning("files are read with less protection: %s", lack)
         return _Ending(status, words)
 
 
 @contextmanager
 def _started(
-    request: bytes, reply: int, limits: Limits, preload: tuple[str, str] | None, *, stream: bool
+    request: bytes, reply: int, limits: Limits, order: dict[str, Any]
 ) -> Iterator[_Started]:
     """The call, begun; ended for good when the block is left."""
     with (
@@ -211,9 +228,7 @@ def _started(
     ):
         source.write(request)
         source.seek(0)
-        order = {
-            "scratch": scratch, "limits": asdict(limits), "preload": preload, "stream": stream,
-        }  # fmt: skip
+        order = order | {"scratch": scratch, "limits": asdict(limits)}
         call = Call(order, [source.fileno(), stderr.fileno(), reply])
         try:
             yield _Started(call, stderr)
@@ -228,6 +243,7 @@ class _Items:
         self.pipe, self.limits, self.on_tick = pipe, limits, on_tick
         self.timed_out = False
         self.complete = False
+        self.left_bytes = limits.stream_bytes
         self.poll = select.poll()
         self.poll.register(pipe, select.POLLIN)
 
@@ -239,7 +255,10 @@ class _Items:
         if len(head) < 4:
             return None
         if size > self.limits.output_bytes:
-            raise _too_large(self.limits)
+            raise _too_large(self.limits.output_bytes)
+        self.left_bytes -= size
+        if self.left_bytes < 0:
+            raise _too_large(self.limits.stream_bytes)
         data = self._read(size, deadline)
         if len(data) < size:
             return None
@@ -325,18 +344,23 @@ def _failure(ending: _Ending, limits: Limits) -> SandboxError:
             "Split it into smaller files, or have the limit raised."
         )
     if status == _EXIT_OUTPUT or status == -signal.SIGXFSZ:
-        return _too_large(limits)
+        return _too_large(limits.output_bytes)
     return SandboxCrashed("The file could not be processed: its reader crashed. It may be damaged.")
 
 
-def _too_large(limits: Limits) -> SandboxOutputTooLarge:
+def _too_large(limit_bytes: int) -> SandboxOutputTooLarge:
     return SandboxOutputTooLarge(
-        f"The file holds more than {limits.output_bytes // _MIB} MiB of content. "
+        f"The file holds more than {limit_bytes // _MIB} MiB of content. "
         "Split it into smaller files."
     )
 
 
 # Said by sandbox_child.
-_NO_NAMESPACE = "no network namespace"
+_LACKS = (
+    "no network namespace allowed here",
+    "no Landlock allowed here",
+    "no system call filter allowed here",
+)
+_warned: set[str] = set()
 _EXIT_MEMORY = 70
 _EXIT_OUTPUT = 71

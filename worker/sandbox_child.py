@@ -1,4 +1,4 @@
-"""The inside of the sandbox: limits first, then the function, then one reply.
+"""The inside of the sandbox: limits first, then the function, then its reply.
 
 Runs in a fork of the zygote (`worker.zygote_main`); never imported by the site. It imports nothing
 of Django.
@@ -10,6 +10,7 @@ import ctypes
 import os
 import resource
 import signal
+import struct
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,8 +18,11 @@ from typing import IO, Any
 
 import msgpack  # type: ignore[import-untyped]
 
+from worker import landlock, seccomp
+
 _CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
+_CAPABILITY_VERSION_3 = 0x20080522
 # Known to worker.sandbox.
 EXIT_MEMORY, EXIT_OUTPUT, EXIT_CRASH = 70, 71, 72
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -39,15 +43,23 @@ def hide() -> None:
 def _leave_the_network() -> None:
     """Into an empty network namespace; where that is not allowed, say so and go on."""
     if _libc.unshare(_CLONE_NEWNET) != 0 and _libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET) != 0:
-        print("sandbox: no network namespace allowed here", file=sys.stderr)  # noqa: T201
+        _say("no network namespace allowed here")
 
 
-def _close_in(limits: dict[str, Any], zygote: int) -> None:
+def _drop_capabilities() -> None:
+    """All: those of root, or of the namespace's first user. They would lift the limits again."""
+    _libc.capset(struct.pack("=Ii", _CAPABILITY_VERSION_3, 0), bytes(24))
+
+
+def _close_in(limits: dict[str, Any], zygote: int, reads: list[str]) -> None:
     _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     _leave_the_network()
-    # After it: a change of credentials undoes both.
+    _drop_capabilities()
+    # After these: a change of credentials undoes both.
     die_with(zygote)
     hide()
+    if not landlock.confine(scratch=os.getcwd(), reads=reads):
+        _say("no Landlock allowed here")
     # Two threads' worth; wall time is the parent's to keep.
     cpu_s = int(limits["cpu_s"] or limits["wall_s"] * 2) + 1
     for kind, value in (
@@ -58,6 +70,13 @@ def _close_in(limits: dict[str, Any], zygote: int) -> None:
         (resource.RLIMIT_CORE, 0),
     ):
         resource.setrlimit(kind, (int(value), int(value)))
+    # Last: it refuses what the others are made of.
+    if not seccomp.confine(children=limits["children"]):
+        _say("no system call filter allowed here")
+
+
+def _say(words: str) -> None:
+    print(f"sandbox: {words}", file=sys.stderr)  # noqa: T201
 
 
 def _function(name: str) -> Any:
@@ -101,14 +120,14 @@ def _write(reply: IO[bytes], answer: dict[str, Any]) -> None:
     reply.flush()
 
 
-def main(reply_fd: int, limits: dict[str, Any], *, zygote: int, stream: bool = False) -> int:
+def main(reply_fd: int, order: dict[str, Any], *, zygote: int) -> int:
     """The exit status. The request is on descriptor 0, and not looked at before the limits."""
-    _close_in(limits, zygote)
+    _close_in(order["limits"], zygote, order["reads"])
     try:
         with os.fdopen(0, "rb", closefd=False) as source:
             request = msgpack.unpackb(source.read())
         with os.fdopen(reply_fd, "wb") as reply:
-            if stream:
+            if order["stream"]:
                 _stream(request, reply)
             else:
                 reply.write(msgpack.packb(_call(request)))
@@ -118,6 +137,6 @@ def main(reply_fd: int, limits: dict[str, Any], *, zygote: int, stream: bool = F
         return EXIT_OUTPUT if exc.errno == 27 else EXIT_CRASH  # EFBIG
     except Exception as exc:
         # The kind of error only: its words may quote the document.
-        print(f"sandbox: {type(exc).__name__}", file=sys.stderr)  # noqa: T201
+        _say(type(exc).__name__)
         return EXIT_CRASH
     return 0

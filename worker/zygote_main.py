@@ -134,7 +134,7 @@ def _run(order: dict[str, Any], fds: list[int], zygote: int) -> NoReturn:
         os.chdir(order["scratch"])
         os.environ.update(HOME=order["scratch"], TMPDIR=order["scratch"])
         tempfile.tempdir = None
-        status = sandbox_child.main(3, order["limits"], zygote=zygote, stream=order["stream"])
+        status = sandbox_child.main(3, order, zygote=zygote)
     finally:
         # At once: no destructor of a parser's library has a say.
         os._exit(status)

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,18 @@ def gone(pid: int) -> bool:
 
 def children(pid: int) -> str:
     return Path(f"/proc/{pid}/task/{pid}/children").read_text()
+
+
+def zygotes() -> list[int]:
+    """Those of this process, alive."""
+    pids = [
+        int(pid) for task in Path("/proc/self/task").iterdir()
+        for pid in (task / "children").read_text().split()
+    ]  # fmt: skip
+    return [
+        pid for pid in pids
+        if not gone(pid) and b"zygote_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]  # fmt: skip
 
 
 def test_each_call_is_a_process_of_its_own_from_one_zygote() -> None:
@@ -146,15 +159,15 @@ def test_it_outlives_the_thread_that_made_the_first_call() -> None:
     assert run("process")["zygote"] == seen[0]
 
 
-def test_it_survives_a_call_that_ends_and_is_given_up_at_once(tmp_path: Path) -> None:
-    told = tmp_path / "told"
-    function = "tests.worker.hostile:stop_the_zygote_and_end"
-    limits = Limits(wall_s=0.5, memory_bytes=512 * MIB)
+def test_it_survives_a_call_that_ends_and_is_given_up_at_once() -> None:
+    zygote = run("process")["zygote"]
+    limits = Limits(wall_s=0.6, memory_bytes=512 * MIB)
     with ThreadPoolExecutor(1) as pool:
-        call = pool.submit(run_sandboxed, function, {"path": str(told)}, limits=limits)
-        assert until(lambda: told.exists() and " " in told.read_text())
+        function = "tests.worker.hostile:sleep"
+        call = pool.submit(run_sandboxed, function, {"seconds": 0.3}, limits=limits)
+        assert until(lambda: bool(children(zygote)))
+        os.kill(zygote, signal.SIGSTOP)
         time.sleep(1)  # by now the call has ended and its time is up: the zygote sees both at once
-        zygote = int(told.read_text())
         os.kill(zygote, signal.SIGCONT)
         with pytest.raises(SandboxTimedOut):
             call.result(timeout=5)
@@ -168,19 +181,28 @@ def test_a_dead_zygote_is_replaced() -> None:
 
 
 def test_a_call_whose_zygote_dies_ends_and_is_run_again(tmp_path: Path) -> None:
-    told = tmp_path / "told"
+    zygote = run("process")["zygote"]
     with ThreadPoolExecutor(1) as pool:
-        call = pool.submit(run, "nap", path=str(told))
-        assert until(lambda: told.exists() and " " in told.read_text())
-        pid, zygote = map(int, told.read_text().split())
+        call = pool.submit(run, "nap", path=str(tmp_path / "go"))
+        assert until(lambda: bool(children(zygote)))
+        pid = int(children(zygote))
         os.kill(zygote, signal.SIGKILL)
         assert until(lambda: gone(pid))
+        (tmp_path / "go").touch()
         assert call.result(timeout=5) != zygote
 
 
-def test_a_function_that_kills_the_zygote_every_time_ends_in_an_error() -> None:
-    with pytest.raises(SandboxCrashed):
-        run("kill_everyone_it_started_from")
+def test_a_call_whose_zygote_dies_every_time_ends_in_an_error(tmp_path: Path) -> None:
+    run("echo", value=1)
+    with ThreadPoolExecutor(1) as pool:
+        call = pool.submit(run, "nap", path=str(tmp_path / "never"))
+        for _ in range(2):
+            assert until(lambda: any(children(pid) for pid in zygotes()))
+            (zygote,) = zygotes()
+            os.kill(zygote, signal.SIGKILL)
+            assert until(partial(gone, zygote))
+        with pytest.raises(SandboxCrashed):
+            call.result(timeout=5)
     assert run("echo", value=1) == 1
 
 
@@ -206,10 +228,12 @@ def script(code: str, *arguments: str) -> subprocess.Popen[str]:
 
 
 def test_zygote_and_call_die_with_a_killed_parent(tmp_path: Path) -> None:
-    told = tmp_path / "told"
-    with script("run('nap', path=sys.argv[1])", str(told)) as parent:
-        assert until(lambda: told.exists() and " " in told.read_text())
-        pid, zygote = map(int, told.read_text().split())
+    code = "print(run('process')['zygote'], flush=True); run('nap', path=sys.argv[1])"
+    with script(code, str(tmp_path / "never")) as parent:
+        assert parent.stdout is not None
+        zygote = int(parent.stdout.readline())
+        assert until(lambda: bool(children(zygote)))
+        pid = int(children(zygote))
         parent.kill()
     assert until(lambda: gone(pid) and gone(zygote))
 
