@@ -121,7 +121,17 @@ CHANNEL_LAYERS = {
     }
 }
 WORKER_CONCURRENCY = env.integer(
-    "WORKER_CONCURRENCY", 2, "Documents ingested at the same time by one worker.", minimum=1
+    "WORKER_CONCURRENCY", 3, "Documents ingested at the same time by one worker.", minimum=1
+)
+TENANT_JOBS_MAX = env.integer(
+    "TENANT_JOBS_MAX",
+    max(1, WORKER_CONCURRENCY - 1),
+    "Documents of one tenant that are worked on at the same time. One less than all workers do "
+    "together leaves a place for the others.",
+    minimum=1,
+)
+JOB_LEASE_S = env.number(
+    "JOB_LEASE_S", 60.0, "What a killed worker held is taken up again within this time."
 )
 
 # --- Models -------------------------------------------------------------------------------------
@@ -204,9 +214,9 @@ INFERENCE_THREADS = env.integer(
 
 MEDIA_ROOT = Path(env.text("MEDIA_ROOT", str(VAR_DIR / "media"), "Where uploaded files are kept."))
 UPLOAD_MAX_BYTES = env.integer(
-    "UPLOAD_MAX_BYTES", 100 * 1024 * 1024, "Largest file accepted, in bytes.", minimum=1024
+    "UPLOAD_MAX_BYTES", 512 * 1024 * 1024, "Largest file accepted, in bytes.", minimum=1024
 )
-UPLOAD_MAX_FILES = env.integer("UPLOAD_MAX_FILES", 100, "Files in one upload.", minimum=1)
+UPLOAD_MAX_FILES = env.integer("UPLOAD_MAX_FILES", 10_000, "Files in one upload.", minimum=1)
 PARSE_TIMEOUT_S = env.number("PARSE_TIMEOUT_S", 120.0, "Wall time for parsing one file.")
 PARSE_MEMORY_BYTES = env.integer(
     "PARSE_MEMORY_BYTES", 1536 * 1024 * 1024, "Memory for parsing one file."

@@ -61,7 +61,7 @@ def _document(tenant: Tenant, manager: User, member: User) -> Document:
     text = f"{tenant.name} opens at nine."
     file = SimpleUploadedFile("hours.pdf", _pdf(text), "application/pdf")
     document = receive_upload(
-        tenant=tenant, collection=collection, user=manager, name="hours.pdf", file=file
+        tenant=tenant, collection=collection, user=manager, path="hours.pdf", file=file
     )
     Document.objects.filter(tenant=tenant, id=document.id).update(
         state=DocumentState.READY, kind="application/pdf", page_count=1, chunk_count=1

@@ -56,6 +56,7 @@ app.conf.update(
     imports=["worker.lifecycle"],
     task_routes={
         "documents.sweep": {"queue": MAINTENANCE},
+        "documents.sync_*": {"queue": MAINTENANCE},
         "documents.*": {"queue": INGEST},
         "retrieval.*": {"queue": INDEX},
     },

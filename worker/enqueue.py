@@ -25,6 +25,14 @@ def enqueue(task_name: str, *, tenant_id: UUID, **arguments: str | int) -> None:
     transaction.on_commit(partial(_send, task_name, kwargs))
 
 
+def wake(task_name: str) -> None:
+    """Tell a worker, after the open transaction commits, that a table has work for `task_name`.
+
+    The message says nothing else: which work it is, is chosen from the table.
+    """
+    transaction.on_commit(partial(_send, task_name, {}))
+
+
 def queue_length(queue: str) -> int | None:
     """Messages waiting in `queue`; None when the broker cannot be asked."""
     try:

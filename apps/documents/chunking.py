@@ -14,11 +14,11 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
-from typing import Any, cast
+from itertools import pairwise
+from typing import cast
 
 from apps.documents.parsing.types import Heading
-from apps.documents.tokens import TokenCounter, load_counter
+from apps.documents.tokens import TokenCounter
 
 # Raise it when chunks of the same text would come out otherwise: embedding indexes record it.
 CHUNKER_VERSION = 1
@@ -33,6 +33,10 @@ _LEAST_BODY_TOKENS = 16
 _WINDOW_CHARS = 50_000
 _SENTENCE_START = re.compile(r"(?<=[.!?;:。！？])\s+(?=\S)|\n+(?=\S)")
 _WORD_START = re.compile(r"\s+(?=\S)")
+
+
+# Open headings from the top down: level and title.
+Trail = list[tuple[int, str]]
 
 
 @dataclass(frozen=True)
@@ -63,14 +67,19 @@ def chunk_text(
     max_tokens: int,
     overlap_tokens: int,
     page_starts: Sequence[int] = (),
+    trail: Trail | None = None,
 ) -> list[Span]:
     """Spans that cover every visible character of `text`, in order.
 
     Each with its heading path stays within `max_tokens`; neighbours in one section share up to
     `overlap_tokens`. None reaches over one of `page_starts` (offsets, ascending), but for a heading
     at the foot of a page, which goes with its text. The same input gives the same spans.
+
+    `trail` holds the headings that are open where the text begins, and those where it ends
+    afterwards: for a document that comes in parts.
     """
-    cutter = _Cutter(text, count, max_tokens, overlap_tokens, page_starts)
+    trail = [] if trail is None else trail
+    cutter = _Cutter(text, count, max_tokens, overlap_tokens, page_starts, trail)
     return [span for section in cutter.sections(headings) for span in cutter.cut(section)]
 
 
@@ -81,6 +90,7 @@ class _Cutter:
     max_tokens: int
     overlap_tokens: int
     page_starts: Sequence[int]
+    trail: Trail
 
     def sections(self, headings: Sequence[Heading]) -> list[_Section]:
         """Sections in order; a heading with nothing under it joins the section that follows."""
@@ -103,14 +113,13 @@ class _Cutter:
             (heading for heading in headings if self._usable(heading)), key=lambda item: item.offset
         )
         ends = [heading.offset for heading in usable] + [len(self.text)]
-        yield _Section(0, 0, ends[0], "")
-        trail: list[tuple[int, str]] = []
+        yield _Section(0, 0, ends[0], self._path(self.trail) if self.trail else "")
         for heading, end in zip(usable, ends[1:], strict=True):
-            trail = [item for item in trail if item[0] < heading.level]
-            trail.append((heading.level, heading.title.strip()))
+            self.trail[:] = [item for item in self.trail if item[0] < heading.level]
+            self.trail.append((heading.level, heading.title.strip()))
             line_end = self.text.find("\n", heading.offset, end)
             body = end if line_end < 0 else line_end + 1
-            yield _Section(heading.offset, body, end, self._path(trail))
+            yield _Section(heading.offset, body, end, self._path(self.trail))
 
     def _by_page(self, sections: Iterable[_Section]) -> Iterator[_Section]:
         for section in sections:
@@ -213,27 +222,3 @@ class _Cutter:
     def _span(self, start: int, end: int, path: str) -> Span:
         text = self.text[start:end]
         return Span(start, end, path, self.count(f"{path}\n{text}" if path else text))
-
-
-def chunk_pages(
-    pages: Sequence[str],
-    headings: Sequence[tuple[int, int, str]],
-    tokenizer_file: str | None,
-    max_tokens: int,
-    overlap_tokens: int,
-) -> list[tuple[int, int, str, int]]:
-    """`chunk_text` for the sandbox: plain data in, plain data out."""
-    spans = chunk_text(
-        "".join(pages),
-        [Heading(*heading) for heading in headings],
-        load_counter(tokenizer_file),
-        max_tokens=max_tokens,
-        overlap_tokens=overlap_tokens,
-        page_starts=list(accumulate(len(page) for page in pages[:-1])),
-    )
-    return [(span.start, span.end, span.heading_path, span.token_count) for span in spans]
-
-
-def load_spans(rows: Sequence[Sequence[Any]]) -> list[Span]:
-    """What `chunk_pages` said, typed."""
-    return [Span(int(row[0]), int(row[1]), str(row[2]), int(row[3])) for row in rows]

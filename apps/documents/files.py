@@ -17,11 +17,13 @@ from typing import IO, Any, Protocol
 
 from django.conf import settings
 from django.core.files import File
+from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 
 from apps.documents.errors import EmptyFile, FileMissing, FileTooLarge
 
 NAME_MAX_CHARS = 255
+PATH_MAX_CHARS = 500
 _READ_BYTES = 1024 * 1024
 # Direction marks and invisible characters make `evil‮fdp.exe` read as `evilexe.pdf`.
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
@@ -52,6 +54,18 @@ def clean_name(name: str) -> str:
     if len(name) > NAME_MAX_CHARS and dot and len(suffix) <= 10:
         return stem[: NAME_MAX_CHARS - len(suffix) - 1].rstrip() + dot + suffix
     return name[:NAME_MAX_CHARS] or "document"
+
+
+def clean_path(path: str) -> str:
+    """A relative path of clean names, at most PATH_MAX_CHARS long: the end of a longer one.
+
+    Never used as a path of this machine.
+    """
+    parts = [part for part in path.replace("\\", "/").split("/") if part.strip(". ")]
+    names = [clean_name(part) for part in parts] or [clean_name("")]
+    while len("/".join(names)) > PATH_MAX_CHARS and len(names) > 1:
+        names.pop(0)
+    return "/".join(names)
 
 
 @contextmanager
@@ -107,6 +121,11 @@ def store(received: Received, key: str) -> str:
     """Put the file under `key`; returns the key the storage chose."""
     with received.path.open("rb") as data:
         return str(default_storage.save(key, _Moved(data, name=str(received.path))))
+
+
+def store_bytes(data: bytes, key: str) -> str:
+    """Put `data` under `key`; returns the key the storage chose."""
+    return str(default_storage.save(key, ContentFile(data)))
 
 
 def remove(key: str) -> None:

@@ -1,38 +1,48 @@
-"""From a stored file to pages and chunks: parse → chunk, then on to be indexed.
+"""From a stored file to pages and chunks, then on to be indexed.
 
-The job may be killed at any time and started over: pages, chunks and the next state are written
-in one transaction, by whoever still holds the document.
+The sandbox gives a document section by section, and each is written as it comes, so that memory
+stays flat whatever the size. Nobody finds a document before it is ready. The job may be killed at
+any time and started over: its first write removes what an earlier attempt had written, and every
+write is by whoever still holds the job.
 """
 
 from __future__ import annotations
 
 import uuid
-from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
-from itertools import accumulate
-from typing import Any
+from typing import TypeVar
 
 from django.conf import settings
+from django.db import connection
 from django.utils import timezone
 
 from apps.documents import files, jobs
-from apps.documents.chunking import Span, load_spans
 from apps.documents.errors import DocumentError
-from apps.documents.models import Chunk, Document, DocumentState, Page
+from apps.documents.jobs import Claim
+from apps.documents.models import Chunk, Document, DocumentState, Page, Stage
+from apps.documents.reading import Section, load_section
 from apps.documents.tokenizer import tokenizer_file
 from apps.telemetry.hops import Trace
 from apps.telemetry.services import record_trace
 from apps.tenants.scope import tenant_scope
-from worker.enqueue import enqueue
-from worker.sandbox import Limits, SandboxError, run_sandboxed
+from worker.sandbox import Limits, SandboxError, run_sandboxed_stream
 
-INDEX_TASK = "retrieval.index_document"
-# Renewed every few seconds while the sandbox works, so that a killed worker is noticed soon.
-_LEASE_S = 60
-_ROWS_AT_ONCE = 500
+T = TypeVar("T")
+
+# Of CPU: the least, and what each megabyte of the file is allowed besides.
+_CPU_S_PER_MB = 10
+_RETRY_S = 30.0
+_PAGE_COLUMNS = {
+    "tenant_id": "uuid", "document_id": "uuid", "number": "int", "text": "text",
+    "char_start": "int",
+}  # fmt: skip
+_CHUNK_COLUMNS = {
+    "id": "uuid", "tenant_id": "uuid", "document_id": "uuid", "ordinal": "int", "text": "text",
+    "heading_path": "text", "char_start": "int", "char_end": "int", "page_first": "int",
+    "page_last": "int", "token_count": "int",
+}  # fmt: skip
 
 
 class _Lost(Exception):
@@ -41,176 +51,191 @@ class _Lost(Exception):
     code = "lost"
 
 
-@dataclass(frozen=True)
-class _Text:
-    """What the parser found, as it came out of the sandbox."""
+def ingest_next() -> bool:
+    """Parse and chunk the document whose turn it is, and hand it on; or mark it failed.
 
-    kind: str
-    pages: Sequence[str]
-    headings: Sequence[Sequence[Any]]
-    language: str
-
-
-def ingest_document(*, tenant_id: uuid.UUID, document_id: uuid.UUID) -> None:
-    """Parse and chunk a received document, and hand it on to be indexed; or mark it failed.
-
-    Does nothing when another worker holds it, or it is gone or further on already.
+    False when none waits.
     """
-    since = _waiting_since(tenant_id, document_id)
-    document = jobs.claim(
-        tenant_id=tenant_id,
-        document_id=document_id,
-        from_states=(DocumentState.RECEIVED, DocumentState.PARSING, DocumentState.CHUNKING),
-        to_state=DocumentState.PARSING,
-        lease_s=_LEASE_S,
-    )
+    claim = jobs.take(Stage.INGEST)
+    if claim is None:
+        return False
+    document = jobs.begin(claim, DocumentState.PARSING)
     if document is None:
-        return
-    trace = Trace(tenant_id, "ingestion", trace_id=document_id)
-    wait_ms = (timezone.now() - since).total_seconds() * 1000 if since else 0.0
+        return True
+    trace = Trace(claim.tenant_id, "ingestion", trace_id=claim.document_id)
     try:
-        _ingest(document, trace, wait_ms)
+        _ingest(document, claim, trace)
     except _Lost:
-        return
+        pass
     except (DocumentError, SandboxError) as exc:
-        jobs.mark_failed(
-            tenant_id=tenant_id, document_id=document_id, code=exc.code, message=str(exc)
-        )
+        _give_up(claim, exc)
     finally:
         record_trace(trace)
+    jobs.wake_workers(Stage.INGEST, at_most=1)
+    return True
 
 
-def _ingest(document: Document, trace: Trace, wait_ms: float) -> None:
-    hold = partial(_hold, document)
-    with trace.hop("parse", wait_ms=wait_ms) as hop:
-        text = _parse(document, hold)
-        hop.set(bytes=document.size_bytes, pages=len(text.pages), chars=sum(map(len, text.pages)))
-    if not jobs.advance(
-        tenant_id=document.tenant_id,
-        document_id=document.id,
-        from_state=DocumentState.PARSING,
-        to_state=DocumentState.CHUNKING,
-    ):
-        raise _Lost
-    with trace.hop("chunk") as hop:
-        spans = _chunk(text, hold)
-        hop.set(chunks=len(spans), tokens=sum(span.token_count for span in spans))
-        _store(document, text, spans)
+def _give_up(claim: Claim, exc: DocumentError | SandboxError) -> None:
+    if exc.retryable:
+        jobs.wait(claim, delay_s=_RETRY_S, code=exc.code, message=str(exc))
+    else:
+        jobs.mark_failed(claim, code=exc.code, message=str(exc))
 
 
-def _waiting_since(tenant_id: uuid.UUID, document_id: uuid.UUID) -> datetime | None:
-    with tenant_scope(tenant_id):
-        found = Document.objects.filter(tenant_id=tenant_id, id=document_id)
-        return found.values_list("updated_at", flat=True).first()
+def _ingest(document: Document, claim: Claim, trace: Trace) -> None:
+    writer = _Writer(document, claim)
+    with trace.hop("parse", wait_ms=claim.wait_ms) as parse:
+        parse.set(bytes=document.size_bytes)
+        for section, last in _with_last(_read(document, claim)):
+            writer.write(section, last=last)
+        parse.set(pages=writer.pages, chars=writer.chars, write_ms=round(writer.write_ms, 1))
+    # Both happen in one process, in turn: it says how long each took.
+    with trace.hop("chunk") as chunk:
+        chunk.set(chunks=writer.chunks, tokens=writer.tokens)
+    parse.work_ms -= writer.chunk_ms
+    chunk.work_ms = writer.chunk_ms
 
 
-def _hold(document: Document) -> None:
-    if not jobs.renew_lease(
-        tenant_id=document.tenant_id,
-        document_id=document.id,
-        attempt=document.attempt,
-        lease_s=_LEASE_S,
-    ):
-        raise _Lost
-
-
-def _parse(document: Document, hold: Callable[[], None]) -> _Text:
+def _read(document: Document, claim: Claim) -> Iterator[Section]:
+    hold = partial(_hold, claim)
+    tokenizer = tokenizer_file()
     try:
-        with files.local_path(document.storage_key) as path:
-            result = run_sandboxed(
-                "apps.documents.parsing.parse:parse_file",
-                {"path": str(path), "name": document.name},
-                limits=_limits(),
+        with files.local_path(document.readable_key) as path:
+            items = run_sandboxed_stream(
+                "apps.documents.reading:read_file",
+                {
+                    "path": str(path),
+                    "name": document.name,
+                    "encoding": document.encoding,
+                    "ocr": document.ocr,
+                    "tokenizer_file": tokenizer,
+                    "max_tokens": settings.CHUNK_TOKENS,
+                    "overlap_tokens": settings.CHUNK_OVERLAP_TOKENS,
+                },
+                limits=_limits(document),
                 on_tick=hold,
+                preload=("apps.documents.tokens:load_counter", tokenizer) if tokenizer else None,
             )
+            yield from map(load_section, items)
     except (DocumentError, SandboxError):
         hold()  # its file may be missing because it was deleted: then there is nobody to tell
         raise
-    return _Text(**result)
 
 
-def _chunk(text: _Text, hold: Callable[[], None]) -> list[Span]:
-    tokenizer = tokenizer_file()
-    result = run_sandboxed(
-        "apps.documents.chunking:chunk_pages",
-        {
-            "pages": text.pages,
-            "headings": text.headings,
-            "tokenizer_file": tokenizer,
-            "max_tokens": settings.CHUNK_TOKENS,
-            "overlap_tokens": settings.CHUNK_OVERLAP_TOKENS,
-        },
-        limits=_limits(),
-        on_tick=hold,
-        preload=("apps.documents.tokens:load_counter", tokenizer) if tokenizer else None,
+def _hold(claim: Claim) -> None:
+    if not jobs.renew(claim):
+        raise _Lost
+
+
+def _limits(document: Document) -> Limits:
+    """Wall time is for one section; CPU time for all of them, so it grows with the file."""
+    return Limits(
+        wall_s=settings.PARSE_TIMEOUT_S,
+        memory_bytes=settings.PARSE_MEMORY_BYTES,
+        cpu_s=2 * settings.PARSE_TIMEOUT_S + _CPU_S_PER_MB * document.size_bytes / 1e6,
     )
-    return load_spans(result)
 
 
-def _limits() -> Limits:
-    return Limits(wall_s=settings.PARSE_TIMEOUT_S, memory_bytes=settings.PARSE_MEMORY_BYTES)
+def _with_last(items: Iterable[T]) -> Iterator[tuple[T, bool]]:
+    """Each item, and whether it is the last."""
+    iterator = iter(items)
+    try:
+        held = next(iterator)
+    except StopIteration:
+        return
+    for item in iterator:
+        yield held, False
+        held = item
+    yield held, True
 
 
-def _store(document: Document, text: _Text, spans: Sequence[Span]) -> None:
-    """Replace pages and chunks, and pass the document on, in one transaction."""
-    tenant_id = document.tenant_id
-    with tenant_scope(tenant_id):
-        held = Document.objects.select_for_update().filter(
-            tenant_id=tenant_id,
-            id=document.id,
-            state=DocumentState.CHUNKING,
-            attempt=document.attempt,
-        )
-        if held.only("id").first() is None:
-            raise _Lost
-        Page.objects.filter(tenant_id=tenant_id, document_id=document.id).delete()
-        Chunk.objects.filter(tenant_id=tenant_id, document_id=document.id).delete()
-        Page.objects.bulk_create(_pages(document, text.pages), batch_size=_ROWS_AT_ONCE)
-        Chunk.objects.bulk_create(_chunks(document, text.pages, spans), batch_size=_ROWS_AT_ONCE)
-        held.update(
-            state=DocumentState.INDEXING,
-            attempt=0,
-            lease_expires_at=None,
-            kind=text.kind[:100],
-            language=text.language[:8],
-            page_count=len(text.pages),
-            chunk_count=len(spans),
+@dataclass
+class _Writer:
+    """Puts sections into the tables, a transaction each; the last one passes the document on."""
+
+    document: Document
+    claim: Claim
+    pages: int = 0
+    chars: int = 0
+    chunks: int = 0
+    tokens: int = 0
+    chunk_ms: float = 0.0
+    write_ms: float = 0.0
+
+    def write(self, section: Section, *, last: bool) -> None:
+        start = timezone.now()
+        with tenant_scope(self.claim.tenant_id):
+            if not jobs.hold(self.claim):
+                raise _Lost
+            if self.pages == 0:
+                self._remove_what_there_is()
+            self._insert_pages(section.pages)
+            self._insert_chunks(section)
+            self._count(section)
+            self._update(section, last=last)
+        self.write_ms += (timezone.now() - start).total_seconds() * 1000
+
+    def _remove_what_there_is(self) -> None:
+        owner = {"tenant_id": self.claim.tenant_id, "document_id": self.claim.document_id}
+        Chunk.objects.filter(**owner).delete()
+        Page.objects.filter(**owner).delete()
+
+    def _insert_pages(self, pages: Sequence[str]) -> None:
+        at = self.chars
+        rows = []
+        for number, text in enumerate(pages, start=self.pages + 1):
+            rows.append((self.claim.tenant_id, self.claim.document_id, number, text, at))
+            at += len(text)
+        _insert("documents_page", _PAGE_COLUMNS, rows)
+
+    def _insert_chunks(self, section: Section) -> None:
+        rows = [
+            (
+                uuid.uuid4(),
+                self.claim.tenant_id,
+                self.claim.document_id,
+                ordinal,
+                passage.text,
+                passage.heading_path,
+                self.chars + passage.start,
+                self.chars + passage.end,
+                self.pages + passage.page_first + 1,
+                self.pages + passage.page_last + 1,
+                passage.token_count,
+            )
+            for ordinal, passage in enumerate(section.passages, start=self.chunks)
+        ]
+        _insert("documents_chunk", _CHUNK_COLUMNS, rows)
+
+    def _count(self, section: Section) -> None:
+        self.pages += len(section.pages)
+        self.chars += sum(len(page) for page in section.pages)
+        self.chunks += len(section.passages)
+        self.tokens += sum(passage.token_count for passage in section.passages)
+        self.chunk_ms += section.chunk_ms
+
+    def _update(self, section: Section, *, last: bool) -> None:
+        Document.objects.filter(tenant_id=self.claim.tenant_id, id=self.claim.document_id).update(
+            state=DocumentState.INDEXING if last else DocumentState.PARSING,
+            kind=section.kind[:100],
+            language=section.language[:8],
+            page_count=self.pages,
+            chunk_count=self.chunks,
+            progress_done=0 if last else int(100 * section.progress),
+            progress_total=0 if last else 100,
             updated_at=timezone.now(),
         )
-        enqueue(INDEX_TASK, tenant_id=tenant_id, document_id=str(document.id))
+        if last:
+            jobs.pass_on(self.claim, Stage.INDEX)
 
 
-def _starts(pages: Sequence[str]) -> list[int]:
-    return [0, *accumulate(len(page) for page in pages[:-1])]
-
-
-def _pages(document: Document, pages: Sequence[str]) -> list[Page]:
-    return [
-        Page(
-            tenant_id=document.tenant_id,
-            document_id=document.id,
-            number=number,
-            text=page,
-            char_start=start,
+def _insert(table: str, columns: Mapping[str, str], rows: Sequence[Sequence[object]]) -> None:
+    """All rows in one statement, a list a column: COPY is refused under row-level security."""
+    if not rows:
+        return
+    lists = ", ".join(f"%s::{kind}[]" for kind in columns.values())
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"INSERT INTO {table} ({', '.join(columns)}) SELECT * FROM unnest({lists})",  # noqa: S608
+            [list(column) for column in zip(*rows, strict=True)],
         )
-        for number, (page, start) in enumerate(zip(pages, _starts(pages), strict=True), start=1)
-    ]
-
-
-def _chunks(document: Document, pages: Sequence[str], spans: Sequence[Span]) -> list[Chunk]:
-    whole, starts = "".join(pages), _starts(pages)
-    return [
-        Chunk(
-            tenant_id=document.tenant_id,
-            document_id=document.id,
-            ordinal=ordinal,
-            text=whole[span.start : span.end],
-            heading_path=span.heading_path,
-            char_start=span.start,
-            char_end=span.end,
-            page_first=bisect_right(starts, span.start),
-            page_last=bisect_right(starts, span.end - 1),
-            token_count=span.token_count,
-        )
-        for ordinal, span in enumerate(spans)
-    ]

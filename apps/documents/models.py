@@ -56,35 +56,85 @@ class CollectionReader(models.Model):
 
 
 class DocumentState(models.TextChoices):
-    """Where a document is on its way; ends as ready or as failed with a reason."""
+    """Where a document is on its way; ends as ready or as failed with a reason.
+
+    A ready document is superseded when the next version of the same path has become ready.
+    """
 
     RECEIVED = "received", "Received"
     PARSING = "parsing", "Parsing"
-    CHUNKING = "chunking", "Chunking"
     INDEXING = "indexing", "Indexing"
     READY = "ready", "Ready"
     FAILED = "failed", "Failed"
+    SUPERSEDED = "superseded", "Superseded"
+
+
+class Batch(models.Model):
+    """Documents that were sent together: what progress, throughput and time left are told of."""
+
+    class Source(models.TextChoices):
+        UPLOAD = "upload", "Upload"
+        COMMAND = "command", "Command"
+        API = "api", "API"
+        SYNC = "sync", "Watched folder"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    tenant = models.ForeignKey(Tenant, models.CASCADE, db_index=False)
+    collection = models.ForeignKey(
+        Collection, models.DO_NOTHING, related_name="batches", db_constraint=False, db_index=False
+    )
+    source = models.CharField(max_length=10, choices=Source)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    # Files that its sender means to send, where that is known; and those that came to nothing new.
+    expected = models.PositiveIntegerField(default=0)
+    unchanged = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["tenant", "id"], name="batch_tenant_id"),
+        ]
+        indexes: ClassVar = [
+            # The batches of a collection, newest first.
+            models.Index(fields=["tenant", "collection", "-created_at"], name="batch_page"),
+        ]
+
+    def __str__(self) -> str:
+        return f"batch {self.id}"
 
 
 class Document(models.Model):
-    """One uploaded file, and the job row of its ingestion (state, attempt, lease)."""
+    """One version of one file. What is still to be done with it is in its `Job`."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     tenant = models.ForeignKey(Tenant, models.CASCADE, db_index=False)
     collection = models.ForeignKey(
         Collection, models.DO_NOTHING, related_name="documents", db_constraint=False, db_index=False
     )
-    name = models.CharField(max_length=255)
+    # What a file is known by in its collection: its name, or its path in the folder it came from.
+    # Other bytes under the same path are the next version.
+    path = models.CharField(max_length=500)
+    version = models.PositiveIntegerField(default=1)
+    name = models.CharField(max_length=255)  # the last part of the path
+    batch = models.ForeignKey(
+        Batch,
+        models.DO_NOTHING,
+        related_name="documents",
+        null=True,
+        db_constraint=False,
+        db_index=False,
+    )
     kind = models.CharField(max_length=100, blank=True)  # MIME type told from the content
     size_bytes = models.BigIntegerField()
     sha256 = models.CharField(max_length=64)
     storage_key = models.CharField(max_length=300)
+    unlocked_key = models.CharField(max_length=300, blank=True)  # decrypted copy, if it was locked
+    encoding = models.CharField(max_length=40, blank=True)  # chosen by a person
+    ocr = models.BooleanField(default=False)  # recognise the text of its pictures
     state = models.CharField(max_length=10, choices=DocumentState, default=DocumentState.RECEIVED)
-    attempt = models.PositiveSmallIntegerField(default=0)
-    # Whoever holds an unexpired lease owns the row; the sweeper re-enqueues expired ones.
-    lease_expires_at = models.DateTimeField(null=True)
-    progress_done = models.PositiveIntegerField(default=0)
+    progress_done = models.PositiveIntegerField(default=0)  # percent while parsing, then passages
     progress_total = models.PositiveIntegerField(default=0)
+    # Why it failed; while it is unfinished: what it waits for.
     error_code = models.CharField(max_length=60, blank=True)
     error_message = models.CharField(max_length=500, blank=True)
     page_count = models.PositiveIntegerField(default=0)
@@ -98,9 +148,14 @@ class Document(models.Model):
     class Meta:
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["tenant", "id"], name="document_tenant_id"),
-            # The same bytes twice in a collection are one document.
             models.UniqueConstraint(
-                fields=["tenant", "collection", "sha256"], name="document_bytes_once"
+                fields=["tenant", "collection", "path", "version"], name="document_version_once"
+            ),
+            # The same bytes twice in a collection are one document; an old version may come back.
+            models.UniqueConstraint(
+                fields=["tenant", "collection", "sha256"],
+                condition=~models.Q(state="superseded"),
+                name="document_bytes_once",
             ),
             models.CheckConstraint(
                 condition=models.Q(state__in=DocumentState.values), name="document_state"
@@ -109,16 +164,68 @@ class Document(models.Model):
         indexes: ClassVar = [
             # The documents page: a collection's documents, newest first.
             models.Index(fields=["tenant", "collection", "-created_at"], name="document_page"),
-            # The sweeper: unfinished documents whose lease ran out.
-            models.Index(
-                fields=["tenant", "state", "lease_expires_at"],
-                name="document_unfinished",
-                condition=~models.Q(state__in=["ready", "failed"]),
-            ),
+            # Counts of a batch.
+            models.Index(fields=["tenant", "batch", "state"], name="document_batch"),
         ]
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def readable_key(self) -> str:
+        """The stored file that can be read: the decrypted copy where there is one."""
+        return self.unlocked_key or self.storage_key
+
+
+class Stage(models.TextChoices):
+    """What is to be done next with a document; a queue of the broker each."""
+
+    INGEST = "ingest", "Parse and chunk"
+    INDEX = "index", "Index"
+
+
+class Job(models.Model):
+    """What is still to be done with a document: one row until it is ready or failed.
+
+    It holds no readable text and has no policy, so that workers can choose between the tenants.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    tenant = models.ForeignKey(Tenant, models.CASCADE, db_index=False)
+    document = models.ForeignKey(
+        Document, models.DO_NOTHING, related_name="jobs", db_constraint=False, db_index=False
+    )
+    stage = models.CharField(max_length=6, choices=Stage)
+    # Start tag of start-time fair queueing: the lowest is next, and each document moves its
+    # tenant's next one up by one (see `apps.documents.jobs`).
+    turn = models.BigIntegerField()
+    attempt = models.PositiveSmallIntegerField(default=0)  # times taken without getting further
+    # Counts every taking. Whoever took the job last owns it while the lease lasts.
+    fence = models.PositiveIntegerField(default=0)
+    lease_expires_at = models.DateTimeField(null=True)
+    not_before = models.DateTimeField(null=True)  # waiting for something outside
+    since = models.DateTimeField()  # when it began to wait in this stage
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["tenant", "document"], name="job_once"),
+            models.CheckConstraint(condition=models.Q(stage__in=Stage.values), name="job_stage"),
+        ]
+        indexes: ClassVar = [
+            # The next job of a stage.
+            models.Index(fields=["stage", "turn", "id"], name="job_next"),
+            # What is being worked on.
+            models.Index(
+                fields=["lease_expires_at"],
+                name="job_leased",
+                condition=models.Q(lease_expires_at__isnull=False),
+            ),
+            # A tenant's last turn.
+            models.Index(fields=["tenant", "stage", "turn"], name="job_of_tenant"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.stage} {self.document_id}"
 
 
 class Page(models.Model):

@@ -5,26 +5,26 @@ from __future__ import annotations
 import logging
 import shutil
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import IO
 
 from django.db import IntegrityError, transaction
+from django.db.models import F, Max, QuerySet
 from django.utils import timezone
 
-from apps.documents import files
-from apps.documents.errors import DuplicateDocument, NameTaken, NotRetryable
-from apps.documents.models import Collection, CollectionReader, Document, DocumentState
+from apps.documents import files, jobs, unlocking
+from apps.documents.errors import DuplicateDocument, NameTaken, NotRetryable, PasswordProtected
+from apps.documents.models import Batch, Collection, CollectionReader, Document, DocumentState
 from apps.documents.previews import preview_folder
 from apps.telemetry.hops import Trace
 from apps.telemetry.services import record_audit, record_trace
 from apps.tenants.models import Membership, Tenant, User
 from apps.tenants.scope import tenant_scope
-from worker.enqueue import enqueue
 
 logger = logging.getLogger(__name__)
 
-INGEST_TASK = "documents.ingest_document"
+_VERSION_ATTEMPTS = 5
 
 
 def create_collection(
@@ -81,11 +81,30 @@ def delete_collection(*, tenant: Tenant, collection: Collection, actor: User | N
     The database removes what hangs on the row; files go after the commit.
     """
     with tenant_scope(tenant.id):
-        documents = Document.objects.filter(tenant=tenant, collection=collection)
-        for document_id, key in documents.values_list("id", "storage_key"):
-            transaction.on_commit(partial(_remove_files, tenant.id, document_id, key))
+        _remove_files_later(
+            tenant.id, Document.objects.filter(tenant=tenant, collection=collection)
+        )
         _audit("collection.deleted", collection, actor)
         Collection.objects.filter(tenant=tenant, id=collection.id).delete()
+
+
+def open_batch(
+    *,
+    tenant: Tenant,
+    collection: Collection,
+    user: User | None,
+    source: Batch.Source,
+    expected: int = 0,
+) -> Batch:
+    """A batch for documents that are sent together; `expected` files, where that is known."""
+    with tenant_scope(tenant.id):
+        return Batch.objects.create(
+            tenant=tenant,
+            collection=collection,
+            created_by=user,
+            source=source,
+            expected=max(0, min(expected, 2**31 - 1)),
+        )
 
 
 def receive_upload(
@@ -93,63 +112,154 @@ def receive_upload(
     tenant: Tenant,
     collection: Collection,
     user: User | None,
-    name: str,
+    path: str,
     file: files.Chunked | IO[bytes],
+    batch: Batch | None = None,
 ) -> Document:
     """Store one file and send it on its way.
 
-    The document counts once its bytes are on disk and its row is committed; until then nothing is
-    left of it. Raises FileTooLarge, EmptyFile, or DuplicateDocument, which carries the document
-    that has the same bytes.
+    `path` is its name, or its path in the folder that is sent. Another file under the same path
+    becomes its next version; the one before answers until that is ready. The document counts once
+    its bytes are on disk and its row is committed; until then nothing is left of it. Raises
+    FileTooLarge, EmptyFile, or DuplicateDocument, which carries the document that has the same
+    bytes.
     """
     trace = Trace(tenant.id, "ingestion")
-    with trace.hop("receive") as hop, files.receive(file) as received, tenant_scope(tenant.id):
+    with trace.hop("receive") as hop, files.receive(file) as received:
         hop.set(bytes=received.size_bytes)
-        _refuse_duplicate(tenant, collection, received.sha256)
         document = Document(
             tenant=tenant,
             collection=collection,
-            name=files.clean_name(name),
+            path=files.clean_path(path),
+            batch=batch,
             size_bytes=received.size_bytes,
             sha256=received.sha256,
             uploaded_by=user,
         )
+        document.name = document.path.rpartition("/")[2]
         trace.trace_id = document.id
+        with tenant_scope(tenant.id):
+            _refuse_duplicate(document)
+        # Outside of a transaction: storage may be a slow one.
         document.storage_key = files.store(
             received, files.storage_key(tenant.id, document.id, received.sha256)
         )
-        _insert(document)
-        _audit("document.uploaded", document, user)
-        enqueue(INGEST_TASK, tenant_id=tenant.id, document_id=str(document.id))
+        _insert(document, user)
     record_trace(trace)
     return document
 
 
-def retry_document(*, tenant: Tenant, document: Document, actor: User | None) -> None:
-    """Send a failed document on its way again. Raises NotRetryable when it has not failed."""
-    with tenant_scope(tenant.id):
-        reset = Document.objects.filter(
-            tenant=tenant, id=document.id, state=DocumentState.FAILED
-        ).update(
-            state=DocumentState.RECEIVED,
-            attempt=0,
-            lease_expires_at=None,
-            error_code="",
-            error_message="",
-            updated_at=timezone.now(),
+def count_unchanged(*, batch: Batch) -> None:
+    """One more file of the batch turned out to be there already."""
+    with tenant_scope(batch.tenant_id):
+        Batch.objects.filter(tenant_id=batch.tenant_id, id=batch.id).update(
+            unchanged=F("unchanged") + 1
         )
-        if not reset:
-            raise NotRetryable("Only a document that failed can be tried again.")
+
+
+def retry_document(
+    *,
+    tenant: Tenant,
+    document: Document,
+    actor: User | None,
+    encoding: str | None = None,
+    ocr: bool | None = None,
+) -> None:
+    """Send a failed document on its way again, read in another way where one is given.
+
+    A document that is ready is read anew when `encoding` or `ocr` says how. Raises NotRetryable.
+    """
+    changes = {"encoding": encoding, "ocr": ocr}
+    given = {name: value for name, value in changes.items() if value is not None}
+    states = [DocumentState.FAILED, *([DocumentState.READY] if given else [])]
+    with tenant_scope(tenant.id):
+        _send_again(tenant, document, states, **given)
         _audit("document.retried", document, actor)
-        enqueue(INGEST_TASK, tenant_id=tenant.id, document_id=str(document.id))
+
+
+def retry_failed(
+    *, tenant: Tenant, collection: Collection, actor: User | None, code: str = ""
+) -> int:
+    """Send all failed documents of a collection on their way again, or those with `code`.
+
+    How many that were.
+    """
+    with tenant_scope(tenant.id):
+        failed = Document.objects.filter(
+            tenant=tenant, collection=collection, state=DocumentState.FAILED
+        )
+        if code:
+            failed = failed.filter(error_code=code)
+        documents = list(failed.order_by("created_at", "id"))
+        for document in documents:
+            _send_again(tenant, document, [DocumentState.FAILED])
+        if documents:
+            _audit("collection.retried", collection, actor)
+    return len(documents)
+
+
+def unlock_document(
+    *, tenant: Tenant, document: Document, actor: User | None, password: str
+) -> None:
+    """Open a password-protected document and send it on its way again.
+
+    The password is used as typed and kept nowhere; a decrypted copy of the file is kept. Raises
+    NotRetryable, WrongPassword, or whatever else the reader says.
+    """
+    if document.state != DocumentState.FAILED or document.error_code != PasswordProtected.code:
+        raise NotRetryable("This document does not wait for a password.")
+    key = unlocking.store_unlocked(document, password)
+    try:
+        with tenant_scope(tenant.id):
+            _send_again(tenant, document, [DocumentState.FAILED], unlocked_key=key)
+            _audit("document.unlocked", document, actor)
+    except BaseException:
+        files.remove(key)
+        raise
 
 
 def delete_document(*, tenant: Tenant, document: Document, actor: User | None) -> None:
-    """Delete a document: its rows, vectors, file and page images. Citations to it say so."""
+    """Delete a document in all its versions: rows, vectors, files and page images.
+
+    Citations to it say so.
+    """
     with tenant_scope(tenant.id):
+        _lock(document.collection_id)
+        versions = Document.objects.filter(
+            tenant=tenant, collection_id=document.collection_id, path=document.path
+        )
+        _remove_files_later(tenant.id, versions)
         _audit("document.deleted", document, actor)
-        Document.objects.filter(tenant=tenant, id=document.id).delete()
-        transaction.on_commit(partial(_remove_files, tenant.id, document.id, document.storage_key))
+        versions.delete()
+
+
+def delete_tenant(*, tenant: Tenant, actor: User | None) -> None:
+    """Delete a tenant with everything it has: rows, vectors, files and page images."""
+    with tenant_scope(tenant.id):
+        record_audit(
+            action="tenant.deleted",
+            tenant_id=tenant.id,
+            actor_id=actor.id if actor else None,
+            subject_id=tenant.id,
+        )
+        _remove_files_later(tenant.id, Document.objects.filter(tenant=tenant))
+        Tenant.objects.filter(id=tenant.id).delete()
+
+
+def _send_again(
+    tenant: Tenant, document: Document, states: Sequence[str], **changes: object
+) -> None:
+    """In the open transaction. Raises NotRetryable when it is in none of `states`."""
+    reset = Document.objects.filter(tenant=tenant, id=document.id, state__in=states).update(
+        state=DocumentState.RECEIVED,
+        error_code="",
+        error_message="",
+        updated_at=timezone.now(),
+        **changes,
+    )
+    if not reset:
+        raise NotRetryable("Only a document that failed can be tried again.")
+    jobs.submit(document)
 
 
 def _save_named(collection: Collection, **options: object) -> None:
@@ -175,30 +285,68 @@ def _set_readers(collection: Collection, reader_ids: Iterable[int]) -> None:
     )
 
 
-def _refuse_duplicate(tenant: Tenant, collection: Collection, sha256: str) -> None:
-    known = Document.objects.filter(tenant=tenant, collection=collection, sha256=sha256).first()
+def _refuse_duplicate(document: Document) -> None:
+    known = (
+        Document.objects.filter(
+            tenant=document.tenant, collection=document.collection, sha256=document.sha256
+        )
+        .exclude(state=DocumentState.SUPERSEDED)
+        .first()
+    )
     if known is not None:
         raise DuplicateDocument(
-            f"The collection has this file already, as “{known.name}”.", document=known
+            f"The collection has this file already, as “{known.path}”.", document=known
         )
 
 
-def _insert(document: Document) -> None:
-    """Save the row; the file goes again when that fails. Two uploads at once: one is told."""
+def _insert(document: Document, user: User | None) -> None:
+    """Save the row with its job; the file goes again when that fails.
+
+    Of two uploads of the same bytes at once, one is told; of two that are versions of the same
+    path, one takes the next number.
+    """
     try:
-        with transaction.atomic():
-            document.save(force_insert=True)
-    except BaseException as exc:
+        for attempt in range(1, _VERSION_ATTEMPTS + 1):
+            try:
+                with tenant_scope(document.tenant_id):
+                    _refuse_duplicate(document)
+                    document.version = _next_version(document)
+                    document.save(force_insert=True)
+                    _audit("document.uploaded", document, user)
+                    jobs.submit(document)
+                return
+            except IntegrityError:
+                if attempt == _VERSION_ATTEMPTS:
+                    raise
+    except BaseException:
         files.remove(document.storage_key)
-        if isinstance(exc, IntegrityError):
-            _refuse_duplicate(document.tenant, document.collection, document.sha256)
         raise
 
 
-def _remove_files(tenant_id: uuid.UUID, document_id: uuid.UUID, key: str) -> None:
-    """After the commit: the document is gone already, so a failure is logged and not raised."""
+def _next_version(document: Document) -> int:
+    last = Document.objects.filter(
+        tenant=document.tenant, collection=document.collection, path=document.path
+    ).aggregate(last=Max("version"))["last"]
+    return int(last or 0) + 1
+
+
+def _lock(collection_id: uuid.UUID) -> None:
+    """Collection before documents: the order in which indexing takes them, so no deadlock."""
+    bool(Collection.objects.select_for_update(no_key=True).filter(id=collection_id))
+
+
+def _remove_files_later(tenant_id: uuid.UUID, documents: QuerySet[Document]) -> None:
+    """Once the deletion is committed, their files go."""
+    for document in documents.only("id", "storage_key", "unlocked_key"):
+        keys = [key for key in (document.storage_key, document.unlocked_key) if key]
+        transaction.on_commit(partial(_remove_files, tenant_id, document.id, keys))
+
+
+def _remove_files(tenant_id: uuid.UUID, document_id: uuid.UUID, keys: Sequence[str]) -> None:
+    """The document is gone already, so a failure is logged and not raised: fsck finds the file."""
     try:
-        files.remove(key)
+        for key in keys:
+            files.remove(key)
         shutil.rmtree(preview_folder(tenant_id, document_id), ignore_errors=True)
     except OSError as exc:
         logger.warning("file of deleted document %s not removed: %s", document_id, exc.strerror)

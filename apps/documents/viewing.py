@@ -66,7 +66,9 @@ def passage_boxes(document: Document, page: Page, char_start: int, char_end: int
     end = min(len(page.text), char_end - page.char_start)
     if start >= end:
         return []
-    return list(_find(document.tenant_id, document.storage_key, page.number, page.text, start, end))
+    return list(
+        _find(document.tenant_id, document.readable_key, page.number, page.text, start, end)
+    )
 
 
 @lru_cache(maxsize=64)
@@ -90,7 +92,7 @@ def _find(
 
 def _render(document: Document, page_number: int) -> bytes:
     try:
-        with files.local_path(document.storage_key) as path:
+        with files.local_path(document.readable_key) as path:
             png = run_sandboxed(
                 "apps.documents.rendering:render_page",
                 {"path": str(path), "page_number": page_number},

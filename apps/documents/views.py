@@ -122,7 +122,7 @@ def upload(request: TenantRequest, collection_id: uuid.UUID) -> JsonResponse:
             tenant=request.access.tenant,
             collection=found,
             user=request.access.user,
-            name=file.name or "",
+            path=file.name or "",
             file=file,
         )
     except DocumentError as exc:

@@ -106,6 +106,37 @@ class ChunkTerms(models.Model):
         return f"terms of {self.chunk_id}"
 
 
+class StagedChunk(models.Model):
+    """A chunk of a large document that is not ready yet: its rows-to-be in both search tables.
+
+    Unlogged (see the migration): a crash of the database costs the work, never the truth.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    tenant = models.ForeignKey(Tenant, models.CASCADE, db_index=False)
+    document = models.ForeignKey(Document, models.DO_NOTHING, db_constraint=False, db_index=False)
+    chunk = models.ForeignKey(Chunk, models.DO_NOTHING, db_constraint=False, db_index=False)
+    index = models.ForeignKey(
+        EmbeddingIndex, models.DO_NOTHING, db_constraint=False, db_index=False
+    )
+    embedding = HalfVectorField()
+    length = models.PositiveIntegerField()
+    terms = SearchVectorField()
+    weights = SparseVectorField()
+    average = models.FloatField()  # the average length these weights were made with
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["tenant", "chunk", "index"], name="staged_chunk_once"),
+        ]
+        indexes: ClassVar = [
+            models.Index(fields=["tenant", "document", "index"], name="staged_chunk_document"),
+        ]
+
+    def __str__(self) -> str:
+        return f"staged {self.chunk_id}"
+
+
 class CollectionStatistics(models.Model):
     """BM25's N and average length of a collection, kept by the indexing job."""
 

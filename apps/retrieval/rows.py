@@ -14,7 +14,13 @@ from pgvector import HalfVector
 from apps.documents.models import Chunk, Document
 from apps.retrieval import bm25
 from apps.retrieval.analysis import detect_language, terms_of
-from apps.retrieval.models import ChunkTerms, ChunkVector, CollectionStatistics, EmbeddingIndex
+from apps.retrieval.models import (
+    ChunkTerms,
+    ChunkVector,
+    CollectionStatistics,
+    EmbeddingIndex,
+    StagedChunk,
+)
 
 LANGUAGE_SAMPLE_CHUNKS = 5
 
@@ -28,6 +34,14 @@ class TermRow:
     chunk_id: uuid.UUID
     length: int
     counts: dict[int, int]
+
+    def columns(self, average: float) -> tuple[int, str, str]:
+        """Length, terms and weights as the search table has them."""
+        return (
+            self.length,
+            " ".join(f"'{term}'" for term in self.counts),
+            bm25.sparse_text(bm25.document_weights(self.counts, self.length, average)),
+        )
 
 
 def term_rows(document: Document, chunks: Sequence[Chunk], texts: Sequence[str]) -> list[TermRow]:
@@ -51,7 +65,7 @@ def replace(
 
     The caller holds the transaction and the collection's lock.
     """
-    average = _weighing_average(document, terms)
+    average = weighing_average(document, terms)
     key = {"tenant_id": document.tenant_id, "document_id": document.id}
     ChunkVector.objects.filter(**key, index=index).delete()
     ChunkTerms.objects.filter(**key).delete()
@@ -59,7 +73,15 @@ def replace(
     _copy_terms(document, terms, average)
 
 
-def _weighing_average(document: Document, terms: Sequence[TermRow]) -> float:
+def remove(tenant_id: uuid.UUID, document_ids: Sequence[uuid.UUID]) -> None:
+    """Make these documents unfindable: their rows in all indexes and in BM25 go."""
+    key = {"tenant_id": tenant_id, "document_id__in": document_ids}
+    ChunkVector.objects.filter(**key).delete()
+    ChunkTerms.objects.filter(**key).delete()
+    StagedChunk.objects.filter(**key).delete()
+
+
+def weighing_average(document: Document, terms: Sequence[TermRow]) -> float:
     """The average length all weights of the collection share; its first document sets it."""
     statistics, _ = CollectionStatistics.objects.get_or_create(
         tenant_id=document.tenant_id, collection_id=document.collection_id
@@ -71,6 +93,14 @@ def _weighing_average(document: Document, terms: Sequence[TermRow]) -> float:
     return statistics.weighted_with_average
 
 
+def stored_average(document: Document) -> float:
+    """The average length the collection's weights have been made with."""
+    found = CollectionStatistics.objects.get(
+        tenant_id=document.tenant_id, collection_id=document.collection_id
+    )
+    return found.weighted_with_average
+
+
 def _copy_vectors(
     document: Document,
     index: EmbeddingIndex,
@@ -78,7 +108,7 @@ def _copy_vectors(
     vectors: Sequence[Halves],
 ) -> None:
     owner = (document.tenant_id, index.id, document.collection_id, document.id)
-    _copy(
+    copy(
         "COPY retrieval_chunkvector "
         "(tenant_id, index_id, collection_id, document_id, chunk_id, embedding) FROM STDIN",
         (
@@ -91,23 +121,15 @@ def _copy_vectors(
 def _copy_terms(document: Document, terms: Sequence[TermRow], average: float) -> None:
     """One statement for all rows: the triggers that keep the statistics run once a statement."""
     owner = (document.tenant_id, document.collection_id, document.id)
-    _copy(
+    copy(
         "COPY retrieval_chunkterms "
         "(tenant_id, collection_id, document_id, chunk_id, length, terms, weights) FROM STDIN",
-        (
-            (
-                *owner,
-                row.chunk_id,
-                row.length,
-                " ".join(f"'{term}'" for term in row.counts),
-                bm25.sparse_text(bm25.document_weights(row.counts, row.length, average)),
-            )
-            for row in terms
-        ),
+        ((*owner, row.chunk_id, *row.columns(average)) for row in terms),
     )
 
 
-def _copy(statement: str, rows: Iterator[tuple[object, ...]]) -> None:
-    with connection.cursor() as cursor, cursor.copy(statement) as copy:
+def copy(statement: str, rows: Iterator[tuple[object, ...]]) -> None:
+    """One COPY of all rows, in the open transaction."""
+    with connection.cursor() as cursor, cursor.copy(statement) as target:
         for row in rows:
-            copy.write_row(row)
+            target.write_row(row)

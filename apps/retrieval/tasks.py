@@ -6,14 +6,14 @@ from uuid import UUID
 
 from celery import shared_task
 
-from apps.retrieval.indexing import index_document
+from apps.retrieval.indexing import index_next
 from apps.retrieval.weighing import weigh_collection
-from worker.tasks import TenantTask
+from worker.tasks import QuietTask, TenantTask
 
 
-@shared_task(base=TenantTask, name="retrieval.index_document")
-def index_document_task(*, tenant_id: UUID, document_id: str) -> None:
-    index_document(tenant_id=tenant_id, document_id=UUID(document_id))
+@shared_task(base=QuietTask, name="retrieval.index_next")
+def index_next_task() -> None:
+    index_next()
 
 
 @shared_task(base=TenantTask, name="retrieval.weigh_collection")

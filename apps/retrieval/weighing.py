@@ -9,7 +9,7 @@ from django.db import connection
 from pgvector import SparseVector
 
 from apps.retrieval import bm25
-from apps.retrieval.models import ChunkTerms, CollectionStatistics
+from apps.retrieval.models import ChunkTerms, CollectionStatistics, StagedChunk
 from apps.tenants.scope import tenant_scope
 
 BATCH = 500
@@ -31,7 +31,7 @@ def weigh_collection(*, tenant_id: uuid.UUID, collection_id: uuid.UUID) -> int:
         old, new = statistics.weighted_with_average, bm25.average_length(statistics)
         count = 0
         for batch in _batches(tenant_id, collection_id):
-            _store(tenant_id, [(row.id, _reweighed(row, old, new)) for row in batch])
+            _store(tenant_id, [(row.id, reweighed(row, old, new)) for row in batch])
             count += len(batch)
         statistics.weighted_with_average = new
         statistics.save(update_fields=["weighted_with_average"])
@@ -66,7 +66,8 @@ def _batches(tenant_id: uuid.UUID, collection_id: uuid.UUID) -> Iterator[list[Ch
         last = batch[-1].id
 
 
-def _reweighed(row: ChunkTerms, old: float, new: float) -> str:
+def reweighed(row: ChunkTerms | StagedChunk, old: float, new: float) -> str:
+    """The row's weights as they are with `new` for an average length instead of `old`."""
     weights: SparseVector = row.weights
     counts = {
         # pgvector's Python class counts dimensions from 0, its text form from 1.

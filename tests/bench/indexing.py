@@ -52,7 +52,7 @@ def measure(demo: Demo, name: str, contents: Sequence[bytes]) -> Indexing:
             tenant=demo.tenant,
             collection=collection,
             user=demo.corpus_admin,
-            name=f"{number}.md",
+            path=f"{number}.md",
             file=file,
         )
     _wait(demo, collection, len(contents))

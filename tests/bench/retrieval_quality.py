@@ -87,11 +87,11 @@ def _measure(arguments: argparse.Namespace) -> None:
 
 
 def _index(document: Any, chunks: int) -> None:
-    from apps.retrieval.indexing import index_document
+    from apps.retrieval.indexing import index_next
     from apps.telemetry.models import Span
 
     start = perf_counter()
-    index_document(tenant_id=document.tenant_id, document_id=document.id)
+    index_next()
     took = perf_counter() - start
     figures = Span.objects.get(trace_id=document.id, hop="index").attributes
     print(

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from pytest_django import Settings
 
-from apps.documents.models import Chunk, Collection, Document, DocumentState, Page
+from apps.documents import jobs
+from apps.documents.models import Chunk, Collection, Document, DocumentState, Page, Stage
 from apps.inference import registry
-from apps.retrieval.indexing import index_document
+from apps.retrieval.indexing import index_next
 from apps.tenants.models import Tenant
 from apps.tenants.scope import tenant_scope
 from tests.contract.tei import TeiDouble
@@ -55,6 +56,7 @@ def add_document(tenant: Tenant, passages: tuple[str, ...]) -> tuple[Collection,
         document = Document.objects.create(
             tenant=tenant,
             collection=collection,
+            path="handbook.md",
             name="handbook.md",
             kind="text/markdown",
             size_bytes=len(text),
@@ -77,7 +79,8 @@ def add_document(tenant: Tenant, passages: tuple[str, ...]) -> tuple[Collection,
                 page_last=1,
                 token_count=20,
             )
-    index_document(tenant_id=tenant.id, document_id=document.id)
+        jobs.submit(document, Stage.INDEX)
+    assert index_next()
     with tenant_scope(tenant.id):
         document.refresh_from_db()
     assert document.state == DocumentState.READY

@@ -37,6 +37,7 @@ def make_document(
         document = Document.objects.create(
             tenant=tenant,
             collection=collection,
+            path=name,
             name=name,
             kind="text/markdown",
             size_bytes=1,

@@ -36,7 +36,7 @@ def collection(tenant: Tenant) -> Collection:
 def upload(tenant: Tenant, collection: Collection) -> Upload:
     def put(data: bytes, name: str = "notes.txt") -> Document:
         return services.receive_upload(
-            tenant=tenant, collection=collection, user=None, name=name, file=BytesIO(data)
+            tenant=tenant, collection=collection, user=None, path=name, file=BytesIO(data)
         )
 
     return put

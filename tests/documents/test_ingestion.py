@@ -11,7 +11,7 @@ from django.core.files.storage import default_storage
 from django.utils import timezone
 
 from apps.documents import ingestion, jobs, services, sweeping
-from apps.documents.ingestion import ingest_document
+from apps.documents.ingestion import ingest_next
 from apps.documents.models import Chunk, Document, DocumentState, Page
 from apps.telemetry.models import Span
 from apps.tenants.models import Tenant
@@ -25,7 +25,7 @@ GUIDE = b"# Guide\n\nIntro words.\n\n## Install\n\nRun the setup script, then si
 
 
 def ingest(document: Document) -> Document:
-    ingest_document(tenant_id=document.tenant_id, document_id=document.id)
+    ingest_next()
     return reload(document)
 
 
@@ -108,7 +108,7 @@ def test_a_document_deleted_while_it_is_parsed_leaves_nothing(
         return text
 
     monkeypatch.setattr(ingestion, "_parse", parse_then_delete)
-    ingest_document(tenant_id=tenant.id, document_id=document.id)
+    ingest_next()
     with tenant_scope(tenant.id):
         assert not Document.objects.exists()
         assert not Page.objects.exists()

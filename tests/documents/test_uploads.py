@@ -34,7 +34,7 @@ def test_the_bytes_are_kept_under_a_key_without_the_clients_name(
 ) -> None:
     file = SimpleUploadedFile("../../etc/passwd.txt", b"hello " * 100)
     document = services.receive_upload(
-        tenant=tenant, collection=collection, user=None, name=file.name or "", file=file
+        tenant=tenant, collection=collection, user=None, path=file.name or "", file=file
     )
     assert document.name == "passwd.txt"
     assert "passwd" not in document.storage_key
@@ -54,7 +54,7 @@ def test_the_same_bytes_may_be_in_two_collections(upload: Upload, tenant: Tenant
     upload(b"the same bytes")
     other = services.create_collection(tenant=tenant, user=None, name="Other")
     assert services.receive_upload(
-        tenant=tenant, collection=other, user=None, name="b.txt", file=BytesIO(b"the same bytes")
+        tenant=tenant, collection=other, user=None, path="b.txt", file=BytesIO(b"the same bytes")
     )
 
 
@@ -73,7 +73,7 @@ def test_a_file_over_the_limit_is_refused_while_it_streams(
 
     with pytest.raises(FileTooLarge):
         services.receive_upload(
-            tenant=tenant, collection=collection, user=None, name="big", file=Endless()
+            tenant=tenant, collection=collection, user=None, path="big", file=Endless()
         )
     assert read <= 11_000
     assert stored_files(settings) == []
@@ -95,7 +95,7 @@ def test_an_upload_that_breaks_off_leaves_nothing(
 
     with pytest.raises(ConnectionResetError):
         services.receive_upload(
-            tenant=tenant, collection=collection, user=None, name="half.txt", file=Broken()
+            tenant=tenant, collection=collection, user=None, path="half.txt", file=Broken()
         )
     assert stored_files(settings) == []
     with tenant_scope(tenant.id):
@@ -219,7 +219,7 @@ def test_a_document_of_a_closed_collection_is_not_found_by_a_member(
     cast: Cast, closed: Collection
 ) -> None:
     document = services.receive_upload(
-        tenant=cast.acme, collection=closed, user=cast.carl, name="a.txt", file=BytesIO(b"words")
+        tenant=cast.acme, collection=closed, user=cast.carl, path="a.txt", file=BytesIO(b"words")
     )
     with tenant_scope(cast.acme.id):
         assert selectors.get_document_for(access_of(cast, cast.bob), document.id) is None

@@ -9,7 +9,7 @@ from PIL import Image
 
 from apps.documents import viewing
 from apps.documents.errors import NoPageImage
-from apps.documents.ingestion import ingest_document
+from apps.documents.ingestion import ingest_next
 from apps.documents.models import Document, Page
 from apps.documents.previews import preview_folder
 from apps.documents.rendering import align
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def guide(upload: Upload, guide_pdf: bytes) -> Document:
     document = upload(guide_pdf, "guide.pdf")
-    ingest_document(tenant_id=document.tenant_id, document_id=document.id)
+    ingest_next()
     return reload(document)
 
 
@@ -80,7 +80,7 @@ def test_there_is_no_image_of_a_page_that_is_not(guide: Document, page: int) -> 
 
 def test_other_kinds_have_no_images_and_no_boxes(upload: Upload) -> None:
     document = upload(b"plain words in a file", "a.txt")
-    ingest_document(tenant_id=document.tenant_id, document_id=document.id)
+    ingest_next()
     document = reload(document)
     with pytest.raises(NoPageImage):
         viewing.page_image(document, 1)

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from apps.documents.models import Chunk, Collection, Document, DocumentState
+from apps.documents import jobs
+from apps.documents.models import Chunk, Collection, Document, DocumentState, Stage
 from apps.inference.types import Vectors, WeightedWord
 from apps.retrieval import rows
 from apps.retrieval.analysis import terms_of
@@ -90,6 +91,7 @@ def make_document(
         document = Document.objects.create(
             tenant_id=collection.tenant_id,
             collection=collection,
+            path=f"{uuid.uuid4()}/guide.md",
             name="guide.md",
             size_bytes=1,
             sha256=uuid.uuid4().hex,
@@ -113,6 +115,8 @@ def make_document(
             )
             for ordinal, text in enumerate(texts)
         )
+        if state == DocumentState.INDEXING:
+            jobs.submit(document, Stage.INDEX)
     return document
 
 

@@ -10,7 +10,7 @@ from django.db import connection
 
 from apps.documents.models import Collection, Document, DocumentState
 from apps.inference import errors, registry
-from apps.retrieval.indexing import EMBED_ATTEMPTS, EMBED_BATCH, index_document
+from apps.retrieval.indexing import EMBED_ATTEMPTS, EMBED_BATCH, index_next
 from apps.retrieval.models import ChunkTerms, ChunkVector, EmbeddingIndex
 from apps.telemetry.models import Span
 from apps.tenants.models import Tenant
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
 def index(document: Document) -> list[float]:
     """Run the job; the waits it asked for."""
     waits: list[float] = []
-    index_document(tenant_id=document.tenant_id, document_id=document.id, sleep=waits.append)
+    index_next(sleep=waits.append)
     return waits
 
 
@@ -161,13 +161,13 @@ def test_another_tenant_cannot_have_it_indexed(
 ) -> None:
     document = make_document(collection, ["text"])
     rival = Tenant.objects.create(slug="rival", name="Rival")
-    index_document(tenant_id=rival.id, document_id=document.id)
+    index_next()
     assert reload(document).state == DocumentState.INDEXING
     assert rows(rival) == (0, 0)
 
 
 def test_an_unknown_document_is_no_error(tenant: Tenant, embedder: WordEmbedder) -> None:
-    index_document(tenant_id=tenant.id, document_id=uuid.uuid4())
+    index_next()
     assert embedder.batches == []
 
 

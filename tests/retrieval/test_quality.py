@@ -11,7 +11,7 @@ from pytest_django import Settings
 
 from apps.documents.models import Collection
 from apps.inference import registry
-from apps.retrieval.indexing import index_document
+from apps.retrieval.indexing import index_next
 from apps.retrieval.pipeline import retrieve
 from apps.telemetry.hops import Trace
 from apps.telemetry.models import Span
@@ -42,7 +42,7 @@ def quality(
 ) -> tuple[float, list[float]]:
     """Mean nDCG@10, and the best relevance found for each question; indexes the passages first."""
     document, names = beir.add_passages(collection, labelled.passages)
-    index_document(tenant_id=collection.tenant_id, document_id=document.id)
+    index_next()
     gains, relevances = [], []
     for question in questions:
         passages = retrieve(
@@ -90,6 +90,6 @@ def test_english_passages_are_found_and_told_from_other_matters(collection: Coll
 def test_indexing_spends_its_time_in_the_encoder(collection: Collection) -> None:
     """The target is at least 0.8 of the bare encoder's throughput on the same texts."""
     document, _ = beir.add_passages(collection, beir.load("xquad-en").first(64).passages)
-    index_document(tenant_id=collection.tenant_id, document_id=document.id)
+    index_next()
     span = Span.objects.get(trace_id=document.id, hop="index")
     assert span.attributes["embed_ms"] / span.work_ms >= 0.8

@@ -65,7 +65,7 @@ def test_an_upload_is_ingested_by_a_worker_that_stays_small(
         tenant=tenant,
         collection=collection,
         user=None,
-        name="a.md",
+        path="a.md",
         file=BytesIO(b"# A\n\nwords\n"),
     )
 

@@ -71,7 +71,7 @@ def _upload(demo: Demo, collection: Collection, path: Path) -> None:
             tenant=demo.tenant,
             collection=collection,
             user=demo.corpus_admin,
-            name=path.name,
+            path=path.name,
             file=File(file, name=path.name),
         )
 
