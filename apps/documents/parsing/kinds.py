@@ -15,7 +15,7 @@ from apps.documents.errors import (
     PasswordProtected,
     UnreadableKind,
 )
-from apps.documents.parsing.decode import decode
+from apps.documents.parsing.decode import peek
 
 PDF = "application/pdf"
 HTML = "text/html"
@@ -27,6 +27,14 @@ DOCX = _OOXML + "wordprocessingml.document"
 PPTX = _OOXML + "presentationml.presentation"
 XLSX = _OOXML + "spreadsheetml.sheet"
 EPUB = "application/epub+zip"
+XLS = "application/vnd.ms-excel"
+XLSB = "application/vnd.ms-excel.sheet.binary.macroenabled.12"
+ODS = "application/vnd.oasis.opendocument.spreadsheet"
+SPREADSHEETS = {XLSX, XLSB, XLS, ODS}
+# Pictures that may be of text.
+PICTURES = {
+    "image/png", "image/jpeg", "image/tiff", "image/webp", "image/bmp", "image/gif",
+}  # fmt: skip
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 # The stream that holds a password-protected Office file, as its directory spells it.
 _ENCRYPTED_OFFICE = "EncryptedPackage".encode("utf-16-le")
@@ -49,7 +57,7 @@ _STRUCTURED_BY_NAME = {
     ".fb2": "application/x-fictionbook+xml", ".opml": "application/xml",
 }  # fmt: skip
 _OLE_BY_NAME = {
-    ".doc": "application/msword", ".xls": "application/vnd.ms-excel",
+    ".doc": "application/msword", ".xls": XLS,
     ".ppt": "application/vnd.ms-powerpoint", ".msg": "application/vnd.ms-outlook",
 }  # fmt: skip
 _HEAD_BYTES = 1024 * 1024
@@ -107,6 +115,8 @@ def _zip_kind(path: Path, suffix: str) -> str:
         raise _archive() from None
     if mimetype.startswith((b"application/epub+zip", b"application/vnd.oasis.opendocument")):
         return mimetype.decode("ascii", errors="replace").strip()
+    if "xl/workbook.bin" in names:
+        return XLSB
     for folder, kind in (("word/", DOCX), ("ppt/", PPTX), ("xl/", XLSX)):
         if any(entry.startswith(folder) for entry in names):
             return kind
@@ -118,7 +128,7 @@ def _zip_kind(path: Path, suffix: str) -> str:
 def _text_kind(data: bytes, suffix: str, sniffed: str) -> str:
     if not sniffed and _looks_binary(data):
         raise _unreadable()
-    head = decode(data[:4096]).lstrip().lower()
+    head = peek(data[:4096]).lstrip().lower()
     if head.startswith(("<!doctype html", "<html", "<head", "<body", "<h1")):
         return HTML
     if head.startswith("{\\rtf"):
@@ -137,7 +147,7 @@ def _looks_binary(data: bytes) -> bool:
     sample = data[:8192]
     if sample.startswith((b"\xff\xfe", b"\xfe\xff", b"\x7fELF", b"MZ")):
         return sample.startswith((b"\x7fELF", b"MZ"))
-    text = decode(sample)
+    text = peek(sample)
     controls = sum(1 for char in text if ord(char) < 32 and char not in "\t\n\r\f\x1b\x85")
     return controls > len(text) // 50
 
@@ -150,6 +160,8 @@ def _sniff(data: bytes) -> str:
 
 
 def _refuse_pictures(kind: str) -> str:
+    if kind in PICTURES:
+        return kind
     if kind.startswith(("image/", "audio/", "video/")) and kind != "image/svg+xml":
         raise UnreadableKind(
             "Pictures and recordings hold no text that can be read here. "

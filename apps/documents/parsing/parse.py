@@ -11,10 +11,14 @@ from apps.documents.parsing.delimited import DelimitedParser
 from apps.documents.parsing.kinds import detect_kind
 from apps.documents.parsing.language import guess_language
 from apps.documents.parsing.markdown import MarkdownParser
+from apps.documents.parsing.ocr import PictureParser
 from apps.documents.parsing.pdf import PdfParser
+from apps.documents.parsing.slides import SlidesParser
+from apps.documents.parsing.spreadsheet import SpreadsheetParser
 from apps.documents.parsing.structured import StructuredParser
 from apps.documents.parsing.text import TextParser
 from apps.documents.parsing.types import Parser, Part, Source
+from apps.documents.parsing.word import WordParser
 
 # First that reads a kind wins.
 PARSERS: tuple[Parser, ...] = (
@@ -22,6 +26,10 @@ PARSERS: tuple[Parser, ...] = (
     TextParser(),
     MarkdownParser(),
     DelimitedParser(),
+    WordParser(),
+    SlidesParser(),
+    SpreadsheetParser(),
+    PictureParser(),
     StructuredParser(),
 )
 

@@ -1,19 +1,30 @@
-"""PDF: the text of every page, and headings told from font sizes."""
+"""PDF, page by page with PDFium, so that memory does not grow with the document."""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
 
-import kreuzberg
+import pypdfium2 as pdfium
+import pypdfium2.raw as pdfium_c
 
-from apps.documents.errors import NoTextFound
-from apps.documents.parsing.clean import clean_text
-from apps.documents.parsing.extract import extract, nodes
+from apps.documents.errors import Damaged, NoTextFound, PasswordProtected
+from apps.documents.parsing import ocr
 from apps.documents.parsing.kinds import PDF
 from apps.documents.parsing.types import Heading, Part, Source
+from apps.documents.parsing.typography import Line, Scale, lay_out, measure, page_lines
 
-# A heading is looked for by its first characters, at the start of a line of its page.
-_HEADING_MAX_CHARS = 200
+_PART_PAGES = 50
+_PART_CHARS = 300_000
+# The first part is small: there is something to see at once.
+_FIRST_PART_PAGES = 10
+# Pages looked at, all over the document, to tell headings' sizes.
+_SAMPLE_PAGES = 120
+# A page with fewer visible characters than this may still be a picture of text.
+_SCAN_MAX_CHARS = 20
 
 
 class PdfParser:
@@ -21,59 +32,108 @@ class PdfParser:
         return kind == PDF
 
     def parse(self, source: Source) -> Iterator[Part]:
-        result = extract(
-            source.data,
-            source.kind,
-            # Structure comes with Markdown output only; the pages' own text stays plain.
-            output_format="markdown",
-            include_document_structure=True,
-            pages=kreuzberg.PageConfig(extract_pages=True),
-        )
-        pages = _pages(result)
-        if not any(page.strip() for page in pages):
+        with tempfile.TemporaryDirectory() as scratch, closing(_open(source.path, scratch)) as pdf:
+            found = False
+            for part in _parts(pdf, source):
+                found = found or bool(part.text.strip())
+                yield part
+        if not found:
             raise NoTextFound(
-                "No text was found: its pages are blank or pictures, as scans are. "
-                "Run text recognition (OCR) on it and upload the result."
+                "No text was found: the pages are blank, or pictures of text, as scans are. "
+                "The text of a scan has to be recognised (OCR) first."
             )
-        yield Part(tuple(pages), tuple(_headings(result, pages)))
 
 
-def _pages(result: kreuzberg.ExtractionResult) -> list[str]:
-    numbered = {page["page_number"]: clean_text(page["content"]) for page in result.pages or ()}
-    count = max([*numbered, 0])
-    texts = [numbered.get(number, "") for number in range(1, count + 1)]
-    if not any(text.strip() for text in texts) and result.content.strip():
-        texts = [clean_text(result.content)]
-    return [text if not text or text.endswith("\n") else text + "\n" for text in texts]
+def _open(path: Path, scratch: str) -> Any:
+    """The document; rebuilt by QPDF where PDFium finds no page in it."""
+    try:
+        pdf = pdfium.PdfDocument(path)
+        if len(pdf) > 0:
+            return pdf
+        pdf.close()
+    except pdfium.PdfiumError as exc:
+        if _error_code(exc) in {pdfium_c.FPDF_ERR_PASSWORD, pdfium_c.FPDF_ERR_SECURITY}:
+            raise PasswordProtected(
+                "The file is protected by a password. Enter it, or upload a copy without one."
+            ) from exc
+    repaired = Path(scratch) / "repaired.pdf"
+    _repair(path, repaired)
+    try:
+        return pdfium.PdfDocument(repaired)
+    except pdfium.PdfiumError as exc:
+        raise _damaged() from exc
 
 
-def _headings(result: kreuzberg.ExtractionResult, pages: list[str]) -> list[Heading]:
-    starts = [0]
-    for page in pages:
-        starts.append(starts[-1] + len(page))
-    found: list[Heading] = []
-    cursor = 0  # headings come in reading order: each is looked for after the one before
-    for node in nodes(result):
-        content, number = node["content"], node.get("page") or 0
-        if content["node_type"] != "heading" or not 1 <= number <= len(pages):
-            continue
-        title = " ".join(clean_text(content["text"]).split())
-        base = starts[number - 1]
-        at = _find_line(pages[number - 1], title, max(0, cursor - base))
-        if at >= 0:
-            found.append(Heading(base + at, int(content["level"]), title))
-            cursor = base + at + 1
-    return found
+def _error_code(exc: pdfium.PdfiumError) -> int:
+    return int(getattr(exc, "err_code", 0) or 0)
 
 
-def _find_line(page: str, title: str, after: int) -> int:
-    """Where a line of `page` begins with the title's first line; -1 when none does."""
-    if not title or len(title) > _HEADING_MAX_CHARS:
-        return -1
-    offset = 0
-    for line in page.splitlines(keepends=True):
-        words = " ".join(line.split())
-        if offset >= after and words and (title.startswith(words) or words.startswith(title)):
-            return offset
-        offset += len(line)
-    return -1
+def _repair(path: Path, target: Path) -> None:
+    import pikepdf  # seldom needed, and of some size
+
+    try:
+        with pikepdf.open(path) as pdf:
+            if not len(pdf.pages):
+                raise _damaged()
+            pdf.save(target)
+    except pikepdf.PasswordError as exc:
+        raise PasswordProtected(
+            "The file is protected by a password. Enter it, or upload a copy without one."
+        ) from exc
+    except (pikepdf.PdfError, OSError, ValueError, RuntimeError) as exc:
+        raise _damaged() from exc
+
+
+def _damaged() -> Damaged:
+    return Damaged(
+        "The file cannot be read: it is damaged, or not what its name says. Open it in its "
+        "program, save it again, and upload the copy."
+    )
+
+
+def _parts(pdf: Any, source: Source) -> Iterator[Part]:
+    count = len(pdf)
+    scale = _scale(pdf, count)
+    pages: list[str] = []
+    headings: list[Heading] = []
+    chars, limit = 0, _FIRST_PART_PAGES
+    for number in range(count):
+        text, found, recognised = _read(pdf, number, scale, source)
+        headings.extend(Heading(chars + item.offset, item.level, item.title) for item in found)
+        pages.append(text)
+        chars += len(text)
+        full = len(pages) >= limit or chars >= _PART_CHARS or recognised
+        if full or number == count - 1:
+            yield Part(tuple(pages), tuple(headings), (number + 1) / count)
+            pages, headings, chars, limit = [], [], 0, _PART_PAGES
+
+
+def _scale(pdf: Any, count: int) -> Scale:
+    step = max(1, count // _SAMPLE_PAGES)
+    return measure(_lines(pdf, number) for number in range(0, count, step))
+
+
+def _read(pdf: Any, number: int, scale: Scale, source: Source) -> tuple[str, list[Heading], bool]:
+    """Text and headings of a page (from 0), and whether its text had to be recognised."""
+    text, headings = lay_out(_lines(pdf, number), scale)
+    if not source.ocr or len("".join(text.split())) > _SCAN_MAX_CHARS:
+        return text, headings, False
+    recognised = ocr.recognise_page(pdf, number)
+    if len(recognised) <= len(text):
+        return text, headings, True
+    return recognised, [], True
+
+
+def _lines(pdf: Any, number: int) -> list[Line]:
+    """A page that cannot be loaded counts as blank: the others are still worth reading."""
+    try:
+        page = pdf[number]
+    except pdfium.PdfiumError:
+        return []
+    with closing(page):
+        try:
+            textpage = page.get_textpage()
+        except pdfium.PdfiumError:
+            return []
+        with closing(textpage):
+            return page_lines(textpage)

@@ -13,8 +13,10 @@ import kreuzberg
 from apps.documents.parsing.clean import clean_text
 from apps.documents.parsing.decode import decode
 from apps.documents.parsing.extract import extract, nodes
-from apps.documents.parsing.kinds import HTML, PPTX
-from apps.documents.parsing.types import Block, Part, Source, assemble, rows_as_text
+from apps.documents.parsing.kinds import HTML
+from apps.documents.parsing.paging import paged
+from apps.documents.parsing.tables import row_lines
+from apps.documents.parsing.types import Block, Part, Source
 
 # Below this share of the flat text's characters, the node tree has lost something.
 _TREE_MIN_SHARE = 0.8
@@ -30,27 +32,28 @@ class StructuredParser:
         return True
 
     def parse(self, source: Source) -> Iterator[Part]:
-        data = source.data
-        if source.kind.startswith("text/") or source.kind.endswith(("xml", "json", "yaml")):
-            data = decode(data, declared=True).encode(errors="replace")
-        result = extract(
-            data,
-            source.kind,
-            output_format="plain",
-            include_document_structure=True,
-            pages=kreuzberg.PageConfig(extract_pages=True),
-        )
-        if source.kind == PPTX:
-            yield assemble(_slides(result))
-            return
-        blocks = list(_blocks(result))
-        if _size(block.text for block in blocks) < _TREE_MIN_SHARE * _size([result.content]):
-            blocks = [Block(clean_text(result.content))]
-        if not blocks and source.kind == HTML:
-            blocks = [Block(clean_text(_strip_tags(data.decode(errors="replace"))))]
-        if source.kind == HTML:
-            blocks = [replace(block, text=_unmark(block.text)) for block in blocks]
-        yield assemble(blocks)
+        yield from paged(blocks_of(source.data, source.kind, encoding=source.encoding))
+
+
+def blocks_of(data: bytes, kind: str, *, encoding: str = "") -> list[Block]:
+    """The blocks of a file of any kind that Kreuzberg reads. Raises an `Unreadable` error."""
+    if kind.startswith("text/") or kind.endswith(("xml", "json", "yaml")):
+        data = decode(data, declared=True, encoding=encoding).encode(errors="replace")
+    result = extract(
+        data,
+        kind,
+        output_format="plain",
+        include_document_structure=True,
+        pages=kreuzberg.PageConfig(extract_pages=True),
+    )
+    blocks = list(_blocks(result))
+    if _size(block.text for block in blocks) < _TREE_MIN_SHARE * _size([result.content]):
+        blocks = [Block(clean_text(result.content))]
+    if not blocks and kind == HTML:
+        blocks = [Block(clean_text(_strip_tags(data.decode(errors="replace"))))]
+    if kind == HTML:
+        blocks = [replace(block, text=_unmark(block.text)) for block in blocks]
+    return blocks
 
 
 def _unmark(text: str) -> str:
@@ -72,7 +75,7 @@ def _blocks(result: kreuzberg.ExtractionResult) -> Iterator[Block]:
             title = " ".join(clean_text(content["text"]).split())
             yield Block(title, level=max(1, int(content["level"])), page=page)
         elif kind == "table":
-            yield Block("\n".join(rows_as_text(_rows(content["grid"]))), page=page)
+            yield Block("\n".join(row_lines(_rows(content["grid"]))), page=page)
         elif kind == "metadata_block":
             entries = [f"{name}: {value}" for name, value in content["entries"]]
             yield Block(clean_text("\n".join(entries)), page=page)
@@ -89,19 +92,6 @@ def _rows(grid: dict[str, Any]) -> list[list[str]]:
         if cell["row"] < len(rows) and cell["col"] < len(rows[cell["row"]]):
             rows[cell["row"]][cell["col"]] = words
     return rows
-
-
-def _slides(result: kreuzberg.ExtractionResult) -> Iterator[Block]:
-    """One page a slide, its first line the heading. Boundaries count bytes of the flat text."""
-    flat = result.content.encode()
-    boundaries = (result.metadata.get("pages") or {}).get("boundaries") or []
-    if not boundaries:
-        yield Block(clean_text(result.content))
-    for boundary in boundaries:
-        slide = flat[boundary["byte_start"] : boundary["byte_end"]].decode(errors="replace")
-        title, _, body = clean_text(slide).strip().partition("\n")
-        yield Block(title.strip(), level=2, page=int(boundary["page_number"]))
-        yield Block(body.strip(), page=int(boundary["page_number"]))
 
 
 class _TagStripper(HTMLParser):
