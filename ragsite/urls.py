@@ -12,4 +12,5 @@ urlpatterns = [
     path("t/<slug:tenant_slug>/", include("apps.documents.urls")),
     path("t/<slug:tenant_slug>/", include("apps.chat.urls")),
     path("", include("apps.telemetry.urls")),
+    path("", include("apps.ops.urls")),
 ]

@@ -1,0 +1,44 @@
+"""Pages for operations: figures of all tenants, and no text of any."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_GET
+
+from apps.documents.queues import queue_figures
+from apps.ops.access import ops_page
+from apps.ops.charts import bars
+from apps.telemetry.ingestion import failures, per_minute, slowest
+
+HOURS = (1, 24, 168)
+DEFAULT_HOURS = 1
+SLOWEST_SHOWN = 10
+# Bars of the chart: one a minute for an hour, and as many for longer stretches.
+BARS = 60
+
+
+@require_GET
+@ops_page
+def ingestion(request: HttpRequest) -> HttpResponse:
+    """Queues, throughput, failures and the slowest files."""
+    asked = request.GET.get("hours", "")
+    hours = int(asked) if asked in map(str, HOURS) else DEFAULT_HOURS
+    now = timezone.now()
+    since = now - timedelta(hours=hours)
+    rates = per_minute(since, now, buckets=BARS)
+    context = {
+        "hours": hours,
+        "choices": HOURS,
+        "queues": queue_figures(),
+        "chart": bars(rates),
+        "busiest": max(rates),
+        "ready": round(sum(rates) * hours * 60 / BARS),
+        "failures": failures(since),
+        "slowest": slowest(since, limit=SLOWEST_SHOWN),
+    }
+    template = "ops/_ingestion.html" if request.htmx else "ops/ingestion.html"  # type: ignore[attr-defined]
+    return render(request, template, context)
