@@ -265,6 +265,7 @@ INSTALLED_APPS = [
     "apps.documents",
     "apps.retrieval",
     "apps.chat",
+    "apps.ops",
     "ragsite",
 ]
 MIDDLEWARE = [
