@@ -12,6 +12,8 @@ DocumentError
     ├── UnreadableKind       no parser for what the file holds
     ├── ArchiveRefused       an archive: its files belong uploaded one by one
     ├── PasswordProtected    needs a password
+    ├── WrongPassword        the password does not open it
+    ├── EncodingUnclear      its bytes can be read as several texts
     ├── NoTextFound          blank, or only pictures of text
     └── Damaged              of a known kind, but broken
 
@@ -79,6 +81,14 @@ class ArchiveRefused(Unreadable):
 
 class PasswordProtected(Unreadable):
     code = "password"
+
+
+class EncodingUnclear(Unreadable):
+    code = "encoding"
+
+
+class WrongPassword(Unreadable):
+    code = "wrong_password"
 
 
 class NoTextFound(Unreadable):

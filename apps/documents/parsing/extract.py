@@ -34,7 +34,7 @@ def _translate(exc: Exception) -> Unreadable:
     words = str(exc).lower()
     if "password" in words or "encrypt" in words:
         return PasswordProtected(
-            "The file is protected by a password. Save a copy without one and upload that."
+            "The file is protected by a password. Enter it, or upload a copy without one."
         )
     if isinstance(exc, kreuzberg.ValidationError) or "unsupported" in words:
         return UnreadableKind(

@@ -16,6 +16,7 @@ from apps.documents.errors import (
     UnreadableKind,
 )
 from apps.documents.parsing.decode import peek
+from apps.documents.parsing.unlock import is_locked_odf, is_locked_office
 
 PDF = "application/pdf"
 HTML = "text/html"
@@ -36,8 +37,6 @@ PICTURES = {
     "image/png", "image/jpeg", "image/tiff", "image/webp", "image/bmp", "image/gif",
 }  # fmt: skip
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-# The stream that holds a password-protected Office file, as its directory spells it.
-_ENCRYPTED_OFFICE = "EncryptedPackage".encode("utf-16-le")
 _ARCHIVES = {
     "application/zip", "application/gzip", "application/x-tar", "application/x-7z-compressed",
     "application/x-gzip", "application/x-gtar", "application/vnd.rar", "application/x-rar",
@@ -85,9 +84,9 @@ def _kind(path: Path, data: bytes, suffix: str) -> str:
     if data.startswith(b"PK"):
         return _zip_kind(path, suffix)
     if data.startswith(_OLE):
-        if _ENCRYPTED_OFFICE in path.read_bytes():
+        if is_locked_office(path):
             raise PasswordProtected(
-                "The file is protected by a password. Save a copy without one and upload that."
+                "The file is protected by a password. Enter it, or upload a copy without one."
             )
         if suffix not in _OLE_BY_NAME:
             raise _unreadable()
@@ -113,6 +112,10 @@ def _zip_kind(path: Path, suffix: str) -> str:
                 "and upload the copy."
             ) from None
         raise _archive() from None
+    if mimetype.startswith(b"application/vnd.oasis") and is_locked_odf(path):
+        raise PasswordProtected(
+            "The file is protected by a password. Save a copy without one and upload that."
+        )
     if mimetype.startswith((b"application/epub+zip", b"application/vnd.oasis.opendocument")):
         return mimetype.decode("ascii", errors="replace").strip()
     if "xl/workbook.bin" in names:
