@@ -29,15 +29,25 @@ _RIGHTS_ALL = (1 << 16) - 1
 _NO_TCP, _NO_ABSTRACT_SOCKET_AND_SIGNAL = 3, 3
 
 _ROOT = Path(__file__).resolve().parent.parent
-# Libraries, fonts and what they read of the machine. No /home, /var, /tmp; of /etc these only.
-_SYSTEM = (
-    "/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/fonts", "/etc/localtime",
+# What libraries read of the machine.
+_MACHINE = (
+    "/etc/ld.so.cache", "/etc/fonts", "/etc/localtime",
     "/etc/mime.types", "/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/filesystems",
     "/proc/sys/vm", "/sys/devices/system/cpu", "/sys/fs/cgroup", "/dev/zero", "/dev/random",
     "/dev/urandom",
 )  # fmt: skip
-# The interpreter, and the site's packages: not the site's folder, which may hold uploads.
-_PYTHON = (sys.prefix, sys.base_prefix, *(str(i.parent) for i in _ROOT.glob("*/__init__.py")))
+
+
+def _libraries() -> tuple[str, ...]:
+    """Programs, libraries and fonts, and the site's packages; no folder that may hold uploads."""
+    prefixes = {"/", "/usr", "/usr/local", sys.base_prefix, sys.prefix}
+    parts = ("bin", "lib", "lib64", "libexec", "share")
+    folders = [Path(prefix, part) for prefix in prefixes for part in parts]
+    folders += [init.parent for init in _ROOT.glob("*/__init__.py")]
+    return tuple({str(folder.resolve()) for folder in folders if folder.is_dir()})
+
+
+_LIBRARIES = _libraries()
 
 
 def confine(*, scratch: str, reads: Sequence[str]) -> bool:
@@ -57,7 +67,7 @@ def confine(*, scratch: str, reads: Sequence[str]) -> bool:
     if ruleset < 0:
         return False
     try:
-        for path in (*_SYSTEM, *_PYTHON, *reads):
+        for path in (*_MACHINE, *_LIBRARIES, *reads):
             _allow(libc, ruleset, path, _READ & handled)
         _allow(libc, ruleset, "/dev/null", (_READ | _WRITE_FILE) & handled)
         _allow(libc, ruleset, scratch, handled & ~_MAKE_SPECIAL)

@@ -1,12 +1,5 @@
 """Running a function on hostile input in a process of its own, with limits.
 
-SandboxError
-├── SandboxTimedOut        wall or CPU time ran out
-├── SandboxOutOfMemory     memory ran out
-├── SandboxOutputTooLarge  the result, or a file it wrote, was larger than allowed
-├── SandboxCrashed         the process died or failed in a way nobody foresaw
-└── SandboxRefused         the function itself declined, with a code and words of its own
-
 The process is forked from a warm, clean one (`worker.zygote`) for this call alone. It gets an empty
 environment, limits on memory, CPU, file size and open files, and dies with the parent. It has no
 privilege, network, socket or child, signals nobody (`worker.seccomp`), writes in a scratch folder
@@ -17,57 +10,50 @@ a flood stops at a size limit.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
-import select
+import shutil
 import signal
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import IO, Any
 
 import msgpack  # type: ignore[import-untyped]
 
+from worker.sandbox_errors import (
+    SandboxCrashed,
+    SandboxError,
+    SandboxOutOfMemory,
+    SandboxOutputTooLarge,
+    SandboxRefused,
+    SandboxTimedOut,
+)
+from worker.sandbox_reply import Items, no_result, unpack_reply
 from worker.zygote import Call, ZygoteLost
+
+__all__ = [
+    "Limits",
+    "SandboxCrashed",
+    "SandboxError",
+    "SandboxOutOfMemory",
+    "SandboxOutputTooLarge",
+    "SandboxRefused",
+    "SandboxTimedOut",
+    "run_sandboxed",
+    "run_sandboxed_stream",
+]
 
 logger = logging.getLogger(__name__)
 
 _TICK_S = 5.0
+_LOOK_S = 1.0
 _ATTEMPTS = 2
 _MIB = 1024 * 1024
-
-
-class SandboxError(Exception):
-    """The sandboxed function gave no result. `str()` is fit for the person who sent the file."""
-
-    code = "sandbox_error"
-    retryable = False
-
-
-class SandboxTimedOut(SandboxError):
-    code = "timed_out"
-
-
-class SandboxOutOfMemory(SandboxError):
-    code = "out_of_memory"
-
-
-class SandboxOutputTooLarge(SandboxError):
-    code = "output_too_large"
-
-
-class SandboxCrashed(SandboxError):
-    code = "crashed"
-
-
-class SandboxRefused(SandboxError):
-    """The function raised an error with a `code`: that code and message."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 @dataclass(frozen=True)
@@ -80,6 +66,9 @@ class Limits:
     open_files: int = 256
     cpu_s: float = 0.0  # 0: what two threads can use in `wall_s`
     stream_bytes: int = 2048 * _MIB  # all items of a stream together
+    stream_wall_s: float = 0.0  # waiting for all of them together; 0: thirty times `wall_s`
+    scratch_bytes: int = 1024 * _MIB  # files in its scratch folder together
+    scratch_files: int = 1000
     children: bool = False  # may it start processes and other programs, under the same limits
 
 
@@ -160,7 +149,7 @@ def _order(payload: Mapping[str, Any], preload: tuple[str, str] | None) -> dict[
 
 
 def _not_started() -> SandboxCrashed:
-    return SandboxCrashed("The file could not be processed: its reader did not start. Try again.")
+    return SandboxCrashed("its reader did not start. Try again.")
 
 
 def _run(
@@ -173,7 +162,8 @@ def _run(
         tempfile.TemporaryFile() as reply,
         _started(request, reply.fileno(), limits, order | {"stream": False}) as run,
     ):
-        status = _wait(run.call, limits.wall_s, on_tick)
+        look = _Watch(run.scratch, limits, on_tick).look
+        status = _wait(run.call, limits.wall_s, look)
         return _result(reply, run.ending(status), limits)
 
 
@@ -190,12 +180,20 @@ def _stream(
         _started(request, end.fileno(), limits, order | {"stream": True}) as run,
     ):
         end.close()  # so that the pipe ends when the child does
-        items = _Items(pipe, limits, on_tick)
+        look = _Watch(run.scratch, limits, on_tick).look
+        items = Items(
+            pipe,
+            look,
+            item_bytes=limits.output_bytes,
+            all_bytes=limits.stream_bytes,
+            item_s=limits.wall_s,
+            all_s=limits.stream_wall_s or limits.wall_s * 30,
+        )
         while (item := items.next()) is not None:
             yield item["item"]
         if items.timed_out:
             raise _failure(run.ending(None), limits)
-        ending = run.ending(_wait(run.call, limits.wall_s, on_tick))
+        ending = run.ending(_wait(run.call, limits.wall_s, look))
         if ending.status != 0 or not items.complete:
             raise _failure(ending, limits)
 
@@ -206,6 +204,7 @@ class _Started:
 
     call: Call
     stderr: IO[bytes]
+    scratch: str
 
     def ending(self, status: int | None) -> _Ending:
         words = _tail(self.stderr)
@@ -224,77 +223,79 @@ def _started(
     with (
         tempfile.TemporaryFile() as source,
         tempfile.TemporaryFile() as stderr,
-        tempfile.TemporaryDirectory(prefix="ragsite-sandbox-") as scratch,
+        _scratch_folder() as scratch,
     ):
         source.write(request)
         source.seek(0)
         order = order | {"scratch": scratch, "limits": asdict(limits)}
         call = Call(order, [source.fileno(), stderr.fileno(), reply])
         try:
-            yield _Started(call, stderr)
+            yield _Started(call, stderr, scratch)
         finally:
             call.end()
 
 
-class _Items:
-    """Length-prefixed items off a pipe, none longer than allowed, none waited for too long."""
-
-    def __init__(self, pipe: IO[bytes], limits: Limits, on_tick: Callable[[], None] | None) -> None:
-        self.pipe, self.limits, self.on_tick = pipe, limits, on_tick
-        self.timed_out = False
-        self.complete = False
-        self.left_bytes = limits.stream_bytes
-        self.poll = select.poll()
-        self.poll.register(pipe, select.POLLIN)
-
-    def next(self) -> dict[str, Any] | None:
-        """The next item; None at the end, whichever way it came."""
-        deadline = time.monotonic() + self.limits.wall_s
-        head = self._read(4, deadline)
-        size = int.from_bytes(head, "big")
-        if len(head) < 4:
-            return None
-        if size > self.limits.output_bytes:
-            raise _too_large(self.limits.output_bytes)
-        self.left_bytes -= size
-        if self.left_bytes < 0:
-            raise _too_large(self.limits.stream_bytes)
-        data = self._read(size, deadline)
-        if len(data) < size:
-            return None
-        answer = _unpacked(data)
-        self.complete = "end" in answer
-        return answer if "item" in answer else None
-
-    def _read(self, size: int, deadline: float) -> bytes:
-        """`size` bytes, or as many as came before the end or the deadline."""
-        parts: list[bytes] = []
-        left = size
-        while left and not self.timed_out:
-            wait_s = min(deadline - time.monotonic(), _TICK_S)
-            if wait_s <= 0:
-                self.timed_out = True
-            elif not self.poll.poll(wait_s * 1000):
-                if self.on_tick is not None:
-                    self.on_tick()
-            else:
-                data = self.pipe.read(min(left, _MIB)) or b""
-                parts.append(data)
-                left -= len(data)
-                if not data:
-                    break
-        return b"".join(parts)
+@contextmanager
+def _scratch_folder() -> Iterator[str]:
+    path = tempfile.mkdtemp(prefix="ragsite-sandbox-")
+    try:
+        yield path
+    finally:
+        try:
+            shutil.rmtree(path)
+        except (OSError, RecursionError):  # folders nested without end, or without any rights
+            done = subprocess.run(["/bin/rm", "-rf", "--", path], check=False)  # noqa: S603
+            if done.returncode:
+                logger.error("%s could not be removed", path)
 
 
-def _wait(call: Call, wall_s: float, on_tick: Callable[[], None] | None) -> int | None:
+class _Watch:
+    """What is to be done beside waiting: renew a lease, and see that the disk is not filled."""
+
+    def __init__(self, scratch: str, limits: Limits, on_tick: Callable[[], None] | None) -> None:
+        self.scratch, self.limits, self.on_tick = scratch, limits, on_tick
+        self.next_tick = time.monotonic() + _TICK_S
+
+    def look(self) -> None:
+        """Raises SandboxOutputTooLarge, and what `on_tick` raises."""
+        now = time.monotonic()
+        if self.on_tick is not None and now >= self.next_tick:
+            self.next_tick = now + _TICK_S
+            self.on_tick()
+        if _is_over(self.scratch, self.limits):
+            raise SandboxOutputTooLarge(self.limits.scratch_bytes)
+
+
+def _is_over(scratch: str, limits: Limits) -> bool:
+    size_bytes, files = 0, 0
+    folders = [scratch]
+    while folders:
+        try:
+            with os.scandir(folders.pop()) as entries:
+                for entry in entries:
+                    files += 1
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.path)
+                    with suppress(FileNotFoundError):
+                        size_bytes += entry.stat(follow_symlinks=False).st_blocks * 512
+                    if size_bytes > limits.scratch_bytes or files > limits.scratch_files:
+                        return True
+        except FileNotFoundError:  # removed meanwhile
+            continue
+        except OSError as exc:
+            if exc.errno == errno.ENAMETOOLONG:
+                return True
+    return False
+
+
+def _wait(call: Call, wall_s: float, look: Callable[[], None]) -> int | None:
     """The exit status, or None when time ran out."""
     deadline = time.monotonic() + wall_s
     while (left := deadline - time.monotonic()) > 0:
-        status = call.wait(min(left, _TICK_S))
+        status = call.wait(min(left, _LOOK_S))
         if status is not None:
             return status
-        if on_tick is not None:
-            on_tick()
+        look()
     return None
 
 
@@ -308,51 +309,26 @@ def _result(reply: IO[bytes], ending: _Ending, limits: Limits) -> Any:
     if ending.status != 0:
         raise _failure(ending, limits)
     reply.seek(0)
-    answer = _unpacked(reply.read())
+    data = reply.read(limits.output_bytes + 1)
+    if len(data) > limits.output_bytes:
+        raise SandboxOutputTooLarge(limits.output_bytes)
+    answer = unpack_reply(data)
     if "result" not in answer:
-        raise _no_result()
+        raise no_result()
     return answer["result"]
-
-
-def _unpacked(data: bytes) -> dict[str, Any]:
-    """What the child said. Raises SandboxRefused where that is a refusal."""
-    try:
-        answer = dict(msgpack.unpackb(data, strict_map_key=False))
-    except (ValueError, TypeError) as exc:
-        raise _no_result() from exc
-    if "refused" in answer:
-        raise SandboxRefused(str(answer["refused"]), str(answer.get("message", "")))
-    return answer
-
-
-def _no_result() -> SandboxCrashed:
-    return SandboxCrashed("The file could not be processed: the reader gave no result.")
 
 
 def _failure(ending: _Ending, limits: Limits) -> SandboxError:
     status, words = ending.status, ending.stderr
     if status is None or status == -signal.SIGXCPU:
-        return SandboxTimedOut(
-            f"Processing the file took longer than {limits.wall_s:.0f} s. "
-            "Split it into smaller files, or have the limit raised."
-        )
+        return SandboxTimedOut(limits.wall_s)
     # Exit codes of sandbox_child; Rust's allocator aborts with these words; SIGKILL not from us
     # is the kernel's out-of-memory killer.
     if status == _EXIT_MEMORY or status == -signal.SIGKILL or "memory allocation of" in words:
-        return SandboxOutOfMemory(
-            f"Processing the file needed more than {limits.memory_bytes // _MIB} MiB of memory. "
-            "Split it into smaller files, or have the limit raised."
-        )
+        return SandboxOutOfMemory(limits.memory_bytes)
     if status == _EXIT_OUTPUT or status == -signal.SIGXFSZ:
-        return _too_large(limits.output_bytes)
-    return SandboxCrashed("The file could not be processed: its reader crashed. It may be damaged.")
-
-
-def _too_large(limit_bytes: int) -> SandboxOutputTooLarge:
-    return SandboxOutputTooLarge(
-        f"The file holds more than {limit_bytes // _MIB} MiB of content. "
-        "Split it into smaller files."
-    )
+        return SandboxOutputTooLarge(limits.output_bytes)
+    return SandboxCrashed("its reader crashed. It may be damaged.")
 
 
 # Said by sandbox_child.

@@ -270,6 +270,19 @@ def large_item(size: int) -> Iterator[bytes]:
     yield b"x" * size
 
 
+def fill_the_disk(files: int, size: int) -> None:
+    for number in range(files):
+        Path(str(number)).write_bytes(b"x" * size)
+    time.sleep(600)
+
+
+def nest_folders(depth: int) -> int:
+    for _ in range(depth):
+        os.mkdir("d")
+        os.chdir("d")
+    return depth
+
+
 def half_an_item(words: bytes) -> Iterator[bytes]:
     """Say these on the reply's descriptor in place of an item, then nothing any more."""
     os.write(3, words)
@@ -277,9 +290,16 @@ def half_an_item(words: bytes) -> Iterator[bytes]:
     yield b""
 
 
-def endless(size: int) -> Iterator[bytes]:
+def endless(size: int, *, pause_s: float = 0) -> Iterator[bytes]:
     while True:
+        time.sleep(pause_s)
         yield b"x" * size
+
+
+def refuse(code: str, message: str) -> None:
+    refusal = Exception(message)
+    refusal.code = code  # type: ignore[attr-defined]
+    raise refusal
 
 
 def say(words: bytes) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import resource
 import socket
 import subprocess
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 
@@ -108,3 +111,41 @@ def test_a_tick_may_end_the_run() -> None:
     with pytest.raises(Gone):
         run_sandboxed("tests.worker.hostile:hang", {}, limits=LIMITS, on_tick=tick)
     assert time.monotonic() - start < 9
+
+
+@pytest.mark.parametrize(
+    ("element", "count"),
+    [(b"\x80", 3_900_000), (b"\xa0", 3_900_000), (b"\xdd\x00\x3f\xff\xff", 700_000)],
+)
+def test_a_small_reply_of_countless_objects_is_not_unpacked(element: bytes, count: int) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(SandboxCrashed):
+        run("bomb", element=element, count=count)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024  # KiB
+
+
+def test_a_refusal_is_words_that_a_database_takes() -> None:
+    with pytest.raises(SandboxRefused) as caught:
+        run("refuse", code="damaged", message="a\x00b\nc" + "!" * 9999)
+    assert str(caught.value).startswith("a b c!!")
+    assert len(str(caught.value)) <= 1000
+    with pytest.raises(SandboxCrashed):
+        run("refuse", code="../x", message="")
+
+
+@pytest.mark.parametrize(("files", "size"), [(5, MIB), (200, 1)])
+def test_a_full_scratch_folder_ends_the_call(files: int, size: int) -> None:
+    limits = Limits(wall_s=10, memory_bytes=512 * MIB, scratch_bytes=4 * MIB, scratch_files=100)
+    start = time.monotonic()
+    with pytest.raises(SandboxOutputTooLarge):
+        run("fill_the_disk", limits, files=files, size=size)
+    assert time.monotonic() - start < 4
+
+
+def test_nothing_is_left_of_the_scratch_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    limits = Limits(wall_s=10, memory_bytes=512 * MIB, scratch_files=10_000)
+    assert run("nest_folders", limits, depth=3000) == 3000
+    assert list(tmp_path.iterdir()) == []

@@ -57,6 +57,62 @@ def test_an_item_over_the_limit_is_refused() -> None:
     assert item == b"x" * (3 * MIB)
 
 
+def test_all_items_together_are_bounded_in_size() -> None:
+    limits = Limits(wall_s=2, memory_bytes=512 * MIB, stream_bytes=3 * MIB)
+    got: list[object] = []
+    with pytest.raises(SandboxOutputTooLarge):
+        got.extend(
+            run_sandboxed_stream("tests.worker.hostile:endless", {"size": MIB}, limits=limits)
+        )
+    assert len(got) == 2  # and the bytes around each
+
+
+def test_all_items_together_are_bounded_in_time() -> None:
+    limits = Limits(wall_s=5, memory_bytes=512 * MIB, stream_wall_s=0.5)
+    start = time.monotonic()
+    payload = {"size": 1, "pause_s": 0.1}
+    with pytest.raises(SandboxTimedOut):
+        list(run_sandboxed_stream("tests.worker.hostile:endless", payload, limits=limits))
+    assert time.monotonic() - start < 2
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (b"\x00\x00", SandboxTimedOut),  # half a length
+        (b"\x00\x00\x00\x10abc", SandboxTimedOut),  # half an item
+        (b"\xff\xff\xff\xff", SandboxOutputTooLarge),
+        (b"\x00\x00\x00\x01\xc1", SandboxCrashed),  # not MessagePack
+        (b"\x00\x00\x00\x01\x05", SandboxCrashed),  # no answer
+        (b"\x00\x00\x00\x05\xdd\xff\xff\xff\xff", SandboxCrashed),  # an array of 4 billion
+    ],
+)
+def test_a_process_that_breaks_the_protocol_holds_nobody(
+    words: bytes, error: type[SandboxError]
+) -> None:
+    start = time.monotonic()
+    with pytest.raises(error):
+        items("half_an_item", words=words)
+    assert time.monotonic() - start < LIMITS.wall_s + 1
+
+
+def test_a_lease_is_renewed_while_items_flow() -> None:
+    class Gone(Exception):
+        pass
+
+    def tick() -> None:
+        raise Gone
+
+    limits = Limits(wall_s=30, memory_bytes=512 * MIB)
+    stream = run_sandboxed_stream(
+        "tests.worker.hostile:endless", {"size": 1, "pause_s": 0.1}, limits=limits, on_tick=tick
+    )
+    start = time.monotonic()
+    with pytest.raises(Gone):
+        list(stream)
+    assert time.monotonic() - start < 8
+
+
 def test_time_spent_on_an_item_is_not_the_child_s() -> None:
     limits = Limits(wall_s=0.5, memory_bytes=512 * MIB)
     stream = run_sandboxed_stream("tests.worker.hostile:count_to", {"end": 3}, limits=limits)
