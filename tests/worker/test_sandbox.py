@@ -147,5 +147,5 @@ def test_nothing_is_left_of_the_scratch_folder(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     limits = Limits(wall_s=10, memory_bytes=512 * MIB, scratch_files=10_000)
-    assert run("nest_folders", limits, depth=3000) == 3000
+    assert run("nest_folders", limits, depth=1500) == 1500
     assert list(tmp_path.iterdir()) == []
