@@ -217,6 +217,37 @@ UPLOAD_MAX_BYTES = env.integer(
     "UPLOAD_MAX_BYTES", 512 * 1024 * 1024, "Largest file accepted, in bytes.", minimum=1024
 )
 UPLOAD_MAX_FILES = env.integer("UPLOAD_MAX_FILES", 10_000, "Files in one upload.", minimum=1)
+S3_BUCKET = env.text(
+    "S3_BUCKET", "", "Bucket of an S3-compatible store for uploaded files. Empty: MEDIA_ROOT."
+)
+S3_ENDPOINT_URL = env.url(
+    "S3_ENDPOINT_URL",
+    "",
+    "Address of the S3-compatible store. Empty: AWS.",
+    schemes=("http", "https"),
+)
+S3_REGION = env.text("S3_REGION", "", "Region of the bucket. AWS needs it.")
+S3_ACCESS_KEY = env.text(
+    "S3_ACCESS_KEY", "", "Access key of the store. Empty, with S3_SECRET_KEY: the machine's role."
+)
+S3_SECRET_KEY = env.text("S3_SECRET_KEY", "", "Secret key of the store.")
+S3_PREFIX = env.text("S3_PREFIX", "", "Put before every key in the bucket, such as `ragsite`.")
+STORAGES: dict[str, Any] = {
+    "default": {
+        "BACKEND": "apps.documents.object_storage.ObjectStorage",
+        "OPTIONS": {
+            "bucket_name": S3_BUCKET,
+            "endpoint_url": S3_ENDPOINT_URL or None,
+            "region_name": S3_REGION or None,
+            "access_key": S3_ACCESS_KEY or None,
+            "secret_key": S3_SECRET_KEY or None,
+            "location": S3_PREFIX.strip("/"),
+        },
+    }
+    if S3_BUCKET
+    else {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+}
 PARSE_TIMEOUT_S = env.number("PARSE_TIMEOUT_S", 120.0, "Wall time for parsing one file.")
 PARSE_MEMORY_BYTES = env.integer(
     "PARSE_MEMORY_BYTES", 1536 * 1024 * 1024, "Memory for parsing one file."
@@ -225,6 +256,13 @@ CHUNK_TOKENS = env.integer(
     "CHUNK_TOKENS", 200, "Longest chunk, in the embedding model's tokens.", minimum=32
 )
 CHUNK_OVERLAP_TOKENS = env.integer("CHUNK_OVERLAP_TOKENS", 30, "Tokens two chunks share.")
+OCR = env.choice(
+    "OCR",
+    "auto",
+    "Whether pages offer to recognise the text of scans and pictures. `auto`: where the site's "
+    "machine has Tesseract's language data. `on`: the workers have it. `off`.",
+    options=("auto", "on", "off"),
+)
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024  # form fields; files stream to disk
 FILE_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
 DATA_UPLOAD_MAX_NUMBER_FILES = UPLOAD_MAX_FILES
@@ -413,5 +451,10 @@ LOGGING = {
         "httpx": {"level": "WARNING"},
         "httpcore": {"level": "WARNING"},
         "daphne": {"level": "WARNING"},
+        # At DEBUG they log signed requests.
+        "boto3": {"level": "WARNING"},
+        "botocore": {"level": "WARNING"},
+        "s3transfer": {"level": "WARNING"},
+        "urllib3": {"level": "WARNING"},
     },
 }

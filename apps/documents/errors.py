@@ -7,6 +7,7 @@ DocumentError
 ├── NameTaken            another collection has that name
 ├── NotRetryable         only a failed document can be tried again
 ├── FileMissing          the stored file is gone
+├── StorageUnavailable   the file storage does not answer, or refuses
 ├── NoPageImage          this kind of document has no page images, or this page cannot be drawn
 └── Unreadable           the parser declines; the reason is the `code`
     ├── UnreadableKind       no parser for what the file holds
@@ -61,6 +62,11 @@ class NotRetryable(DocumentError):
 
 class FileMissing(DocumentError):
     code = "file_missing"
+
+
+class StorageUnavailable(DocumentError):
+    code = "storage_unavailable"
+    retryable = True
 
 
 class NoPageImage(DocumentError):

@@ -20,7 +20,7 @@ from django.core.files import File
 from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 
-from apps.documents.errors import EmptyFile, FileMissing, FileTooLarge
+from apps.documents.errors import EmptyFile, FileMissing, FileTooLarge, StorageUnavailable
 
 NAME_MAX_CHARS = 255
 PATH_MAX_CHARS = 500
@@ -72,17 +72,17 @@ def clean_path(path: str) -> str:
 def receive(file: Chunked | IO[bytes]) -> Iterator[Received]:
     """Stream an upload to a temporary file, hashing it; it is removed unless `store` took it.
 
-    Raises FileTooLarge as soon as it is one byte over UPLOAD_MAX_BYTES, and EmptyFile.
+    Raises FileTooLarge as soon as it is one byte over UPLOAD_MAX_BYTES, EmptyFile, and
+    StorageUnavailable.
     """
-    incoming = Path(settings.MEDIA_ROOT) / "incoming"
-    incoming.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=incoming)
+    with _storage_errors():
+        handle, name = tempfile.mkstemp(dir=_scratch())
     path = Path(name)
     try:
-        with os.fdopen(handle, "wb") as target:
+        with os.fdopen(handle, "wb", buffering=0) as target:
             size, digest = _copy(file, target)
-            target.flush()
-            os.fsync(target.fileno())
+            with _storage_errors():
+                os.fsync(target.fileno())
         if size == 0:
             raise EmptyFile("The file is empty. Check that it was saved, and upload it again.")
         yield Received(path, size, digest)
@@ -101,8 +101,16 @@ def _copy(file: Chunked | IO[bytes], target: IO[bytes]) -> tuple[int, str]:
                 "is accepted. Split it, or have the limit raised."
             )
         digest.update(data)
-        target.write(data)
+        with _storage_errors():  # not around the reading: a sender who goes away is no fault here
+            _write(target, data)
     return size, digest.hexdigest()
+
+
+def _write(target: IO[bytes], data: bytes) -> None:
+    """All of it: an unbuffered file may take a part, and then say that the disk is full."""
+    view = memoryview(data)
+    while view:
+        view = view[target.write(view) :]
 
 
 class _Moved(File):  # type: ignore[type-arg] # not generic at run time
@@ -118,44 +126,98 @@ def storage_key(tenant_id: uuid.UUID, document_id: uuid.UUID, sha256: str) -> st
 
 
 def store(received: Received, key: str) -> str:
-    """Put the file under `key`; returns the key the storage chose."""
-    with received.path.open("rb") as data:
-        return str(default_storage.save(key, _Moved(data, name=str(received.path))))
+    """Put the file under `key`; returns the key the storage chose.
+
+    When it returns, a loss of power loses nothing. Raises StorageUnavailable, and leaves nothing.
+    """
+    with _storage_errors():
+        with received.path.open("rb") as data:
+            chosen = str(default_storage.save(key, _Moved(data, name=str(received.path))))
+        if default_storage.size(chosen) != received.size_bytes:
+            default_storage.delete(chosen)
+            raise StorageUnavailable("The file storage kept only a part of the file. Try again.")
+        _flush_folders(chosen)
+    return chosen
 
 
 def store_bytes(data: bytes, key: str) -> str:
-    """Put `data` under `key`; returns the key the storage chose."""
-    return str(default_storage.save(key, ContentFile(data)))
+    """`receive` and `store` in one, for bytes that are at hand."""
+    with receive(ContentFile(data)) as received:
+        return store(received, key)
+
+
+def _flush_folders(key: str) -> None:
+    """On a disk, a file's name is safe once its folder is flushed, and the folder's in its own."""
+    path = _path_on_disk(key)
+    for folder in path.parents if path else ():
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        if folder == Path(settings.MEDIA_ROOT):
+            break
 
 
 def remove(key: str) -> None:
-    """Delete the file if it is there."""
-    default_storage.delete(key)
+    """Delete the file if it is there. Raises StorageUnavailable."""
+    with _storage_errors():
+        default_storage.delete(key)
 
 
 def open_stored(key: str) -> File[Any]:
-    """The stored file, open for reading in binary. Raises FileMissing."""
-    try:
+    """The stored file, open for reading in binary. Raises FileMissing or StorageUnavailable."""
+    with _storage_errors():
         return default_storage.open(key, "rb")
-    except OSError as exc:
-        raise _missing() from exc
 
 
 @contextmanager
 def local_path(key: str) -> Iterator[Path]:
-    """The stored file as a path on this machine: its own, or a copy where storage is elsewhere."""
-    try:
-        path = Path(default_storage.path(key))
-    except NotImplementedError:
-        with open_stored(key) as remote, tempfile.NamedTemporaryFile() as copy:
-            for data in remote.chunks():
-                copy.write(data)
-            copy.flush()
-            yield Path(copy.name)
+    """The stored file as a path on this machine: its own, or a copy where storage is elsewhere.
+
+    Raises FileMissing or StorageUnavailable.
+    """
+    path = _path_on_disk(key)
+    if path is not None:
+        if not path.is_file():
+            raise _missing()
+        yield path
         return
-    if not path.is_file():
-        raise _missing()
-    yield path
+    with tempfile.NamedTemporaryFile(dir=_scratch()) as copy:
+        with open_stored(key) as remote:
+            for data in remote.chunks(_READ_BYTES):
+                copy.write(data)
+        copy.flush()
+        yield Path(copy.name)
+
+
+def _path_on_disk(key: str) -> Path | None:
+    """None where storage is not a disk of this machine."""
+    try:
+        return Path(default_storage.path(key))
+    except NotImplementedError:
+        return None
+
+
+def _scratch() -> Path:
+    """A folder of this machine for files that are on their way, whatever the storage is."""
+    folder = Path(settings.MEDIA_ROOT) / "incoming"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@contextmanager
+def _storage_errors() -> Iterator[None]:
+    """A missing file is the document's fault; any other error is the disk's, and may pass."""
+    try:
+        yield
+    except FileNotFoundError as exc:
+        raise _missing() from exc
+    except OSError as exc:
+        raise StorageUnavailable(
+            f"The file storage does not work ({exc.strerror or type(exc).__name__}). Nothing is "
+            "lost; it is tried again by itself. If it lasts, operations check the disk."
+        ) from exc
 
 
 def _missing() -> FileMissing:
@@ -164,8 +226,7 @@ def _missing() -> FileMissing:
 
 def remove_abandoned(*, older_than_s: float) -> None:
     """Delete temporary files of uploads whose process died."""
-    incoming = Path(settings.MEDIA_ROOT) / "incoming"
-    for path in incoming.glob("*"):
+    for path in _scratch().glob("*"):
         with suppress(FileNotFoundError):
             if time.time() - path.stat().st_mtime > older_than_s:
                 path.unlink()

@@ -14,7 +14,13 @@ from django.db.models import F, Max, QuerySet
 from django.utils import timezone
 
 from apps.documents import files, jobs, unlocking
-from apps.documents.errors import DuplicateDocument, NameTaken, NotRetryable, PasswordProtected
+from apps.documents.errors import (
+    DuplicateDocument,
+    NameTaken,
+    NotRetryable,
+    PasswordProtected,
+    StorageUnavailable,
+)
 from apps.documents.models import Batch, Collection, CollectionReader, Document, DocumentState
 from apps.documents.previews import preview_folder
 from apps.telemetry.hops import Trace
@@ -348,8 +354,8 @@ def _remove_files(tenant_id: uuid.UUID, document_id: uuid.UUID, keys: Sequence[s
         for key in keys:
             files.remove(key)
         shutil.rmtree(preview_folder(tenant_id, document_id), ignore_errors=True)
-    except OSError as exc:
-        logger.warning("file of deleted document %s not removed: %s", document_id, exc.strerror)
+    except StorageUnavailable as exc:
+        logger.warning("file of deleted document %s not removed: %s", document_id, exc.code)
 
 
 def _audit(action: str, subject: Collection | Document, actor: User | None) -> None:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from apps.documents import files
-from apps.documents.errors import FileMissing, NoPageImage
+from apps.documents.errors import FileMissing, NoPageImage, StorageUnavailable
 from apps.documents.models import Document, Page
 from apps.documents.previews import preview_folder
 from worker.sandbox import Limits, SandboxError, run_sandboxed
@@ -66,9 +66,12 @@ def passage_boxes(document: Document, page: Page, char_start: int, char_end: int
     end = min(len(page.text), char_end - page.char_start)
     if start >= end:
         return []
-    return list(
-        _find(document.tenant_id, document.readable_key, page.number, page.text, start, end)
-    )
+    key = document.readable_key
+    try:
+        return list(_find(document.tenant_id, key, page.number, page.text, start, end))
+    except StorageUnavailable as exc:
+        logger.warning("no boxes on a page of %s: %s", key, exc.code)
+        return []
 
 
 @lru_cache(maxsize=64)
@@ -98,7 +101,7 @@ def _render(document: Document, page_number: int) -> bytes:
                 {"path": str(path), "page_number": page_number},
                 limits=_LIMITS,
             )
-    except (SandboxError, FileMissing) as exc:
+    except (SandboxError, FileMissing, StorageUnavailable) as exc:
         logger.warning("page %d of %s not drawn: %s", page_number, document.id, exc.code)
         raise NoPageImage("The page cannot be drawn.") from exc
     return bytes(png)

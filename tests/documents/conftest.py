@@ -13,6 +13,7 @@ from apps.documents import services
 from apps.documents.models import Collection, Document
 from apps.tenants.models import Tenant
 from apps.tenants.scope import tenant_scope
+from tests.documents.s3 import bucket, s3_url, stored_in_s3  # noqa: F401 - fixtures
 
 Upload = Callable[..., Document]
 
