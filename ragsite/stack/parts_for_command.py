@@ -38,6 +38,8 @@ PARTS_OF: dict[str, tuple[str, ...]] = {
         (),
     ),
 }
+# To see documents through to their end, someone has to work on them.
+_TO_WAIT_FOR_DOCUMENTS = ("encoder", "worker")
 _STARTING_S = 60.0
 
 
@@ -45,7 +47,10 @@ def parts_of(arguments: Sequence[str]) -> tuple[str, ...]:
     """The parts that `manage.py <arguments>` needs."""
     if not arguments or arguments[0].startswith("-") or {"-h", "--help"} & set(arguments):
         return ()
-    return PARTS_OF.get(arguments[0], _DATABASE)
+    needed = PARTS_OF.get(arguments[0], _DATABASE)
+    if arguments[0] == "ingest" and "--wait" in arguments:
+        return (*needed, *_TO_WAIT_FOR_DOCUMENTS)
+    return needed
 
 
 @contextmanager
@@ -55,8 +60,10 @@ def ensure_parts(arguments: Sequence[str]) -> Iterator[None]:
     Ends the process with a message when a part does not start.
     """
     needed = [name for name in parts_of(arguments) if not is_configured(name, os.environ)]
-    # A database that is someone else's is migrated by them.
-    if set(needed) <= {"schema"}:
+    # A database that is someone else's is migrated by them, and a queue worked on.
+    if set(needed) <= {"schema"} or (
+        "worker" in needed and not {"postgres", "redis"} & set(needed)
+    ):
         yield
         return
     with ExitStack() as stack:

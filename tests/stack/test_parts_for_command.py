@@ -39,6 +39,8 @@ def cold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StateDir:
         ("shell", ("postgres", "redis", "schema")),
         ("createsuperuser", ("postgres", "redis", "schema")),
         ("ask why?", ("postgres", "redis", "encoder", "engine", "schema")),
+        ("ingest docs", ("postgres", "redis", "schema")),
+        ("ingest --wait docs", ("postgres", "redis", "schema", "encoder", "worker")),
     ],
 )
 def test_a_command_gets_the_parts_it_needs(line: str, parts: tuple[str, ...]) -> None:
@@ -61,6 +63,15 @@ def test_what_the_environment_names_is_used(
     with ensure_parts(["shell"]):
         assert os.environ["DATABASE_URL"] == "postgresql://elsewhere/ragsite"
     assert not cold.root.exists()
+
+
+def test_no_worker_is_started_for_someone_elses_documents(
+    cold: StateDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgresql://elsewhere/ragsite")
+    monkeypatch.setenv("REDIS_URL", "redis://elsewhere")
+    with ensure_parts(["ingest", "--wait", "docs"]):
+        assert not cold.root.exists()
 
 
 def test_the_running_stack_is_used(cold: StateDir) -> None:
