@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import io
-import tempfile
 import zipfile
-from dataclasses import dataclass
-from typing import Any
 
 import pytest
 
@@ -19,55 +16,10 @@ from apps.documents.errors import (
     Unreadable,
     UnreadableKind,
 )
-from apps.documents.parsing.parse import parse_file
-from apps.documents.parsing.types import Heading
+from tests.documents.parsed import parse, titles
 
 JAPANESE = "吾輩は猫である。名前はまだ無い。どこで生れたかとんと見当がつかぬ。\n" * 4
 RUSSIAN = "Однажды, в студеную зимнюю пору, я из лесу вышел; был сильный мороз.\n" * 4
-
-
-@dataclass(frozen=True)
-class Parsed:
-    """A document whose parts have been put together."""
-
-    kind: str
-    language: str
-    pages: tuple[str, ...]
-    headings: tuple[Heading, ...]
-
-    @property
-    def text(self) -> str:
-        return "".join(self.pages)
-
-
-def parse(data: bytes, name: str, **options: Any) -> Parsed:
-    with tempfile.NamedTemporaryFile() as file:
-        file.write(data)
-        file.flush()
-        parts = list(parse_file(file.name, name, **options))
-    return joined(parts)
-
-
-def joined(parts: list[dict[str, Any]]) -> Parsed:
-    progress = [part["progress"] for part in parts]
-    assert progress == sorted(progress)
-    assert 0 < progress[-1] <= 1
-    headings: list[Heading] = []
-    offset = 0
-    for part in parts:
-        headings += [Heading(offset + at, level, title) for at, level, title in part["headings"]]
-        offset += sum(map(len, part["pages"]))
-    pages = tuple(page for part in parts for page in part["pages"])
-    return Parsed(parts[-1]["kind"], parts[-1]["language"], pages, tuple(headings))
-
-
-def titles(parsed: Parsed) -> list[tuple[int, str]]:
-    """Levels and titles; each title has to stand where its offset says."""
-    text = parsed.text
-    for heading in parsed.headings:
-        line = text[heading.offset :].partition("\n")[0]
-        assert heading.title.split()[0] in line
-    return [(heading.level, heading.title) for heading in parsed.headings]
 
 
 def docx_bytes() -> bytes:

@@ -31,9 +31,12 @@ from apps.documents.parsing.types import Block, Part, Source
 # stray value in a far corner, is streamed with openpyxl, which is twenty times slower.
 _RECTANGLE_MAX_CELLS = 6_000_000
 _READ_BYTES = 1024 * 1024
-_ROW = re.compile(rb"<(?:\w+:)?row\b")
-_CELL = re.compile(rb"<(?:\w+:)?c\b[^>]*?\br=\"([A-Z]{1,3})(\d{1,7})\"")
-_COLUMN_MAX = 16_384
+_ROW = re.compile(rb"<(?:\w+:)?row\b(?:[^>]*?\br=\"(\d+)\")?")
+_CELL = re.compile(rb"<(?:\w+:)?c\b[^>]*?\br=\"([A-Za-z]+)(\d+)\"")
+_COUNT = re.compile(rb"(?:c|uniqueC)ount=[\"'](\d+)")
+_TAG_MAX_BYTES = 400
+# No sheet of Excel's is longer.
+_ROWS_MAX = 1_048_576
 
 
 class SpreadsheetParser:
@@ -43,11 +46,22 @@ class SpreadsheetParser:
     def parse(self, source: Source) -> Iterator[Part]:
         if source.kind == XLSX:
             with opened(source.path) as package:
+                _check_counts(package)
                 wide = _is_wide(package)
             if wide:
                 yield from _streamed(source)
                 return
         yield from _loaded(source)
+
+
+def _check_counts(package: Package) -> None:
+    """Raises Damaged where a list is said to be longer than its text: calamine would make room."""
+    for name in ("xl/sharedStrings.xml", "xl/styles.xml"):
+        if package.has(name):
+            with package.open(name) as part:
+                said = [int(count[:20]) for count in _COUNT.findall(part.read(_READ_BYTES))]
+            if max(said, default=0) > package.size(name):
+                raise _damaged()
 
 
 def _is_wide(package: Package) -> bool:
@@ -57,22 +71,25 @@ def _is_wide(package: Package) -> bool:
 
 
 def _rectangle(package: Package, name: str) -> int:
+    """Cells of the rectangle that holds all of the sheet's. Raises Damaged for impossible ones."""
     rows, columns, counted = 0, 0, 0
     rest = b""
     with package.open(name) as sheet:
         while data := sheet.read(_READ_BYTES):
             text = rest + data
-            found = set(_CELL.findall(text))
             counted += len(_ROW.findall(data))
-            rows = max([rows, counted, *(int(row) for _, row in found)])
-            columns = max([columns, *map(_column, {letters for letters, _ in found})])
-            rest = text[-100:]
+            found = {*_CELL.findall(text), *((b"", row) for row in _ROW.findall(text) if row)}
+            rows = max([rows, counted, *(int(row[:20]) for _, row in found)])
+            columns = max([columns, *map(_column, {letters[:4] for letters, _ in found})])
+            rest = text[-_TAG_MAX_BYTES:]
+    if rows > _ROWS_MAX:
+        raise _damaged()
     return rows * columns
 
 
 def _column(letters: bytes) -> int:
     number = 0
-    for letter in letters:
+    for letter in letters.upper():
         number = number * 26 + letter - 64
     return number
 
@@ -80,21 +97,8 @@ def _column(letters: bytes) -> int:
 def _loaded(source: Source) -> Iterator[Part]:
     try:
         with calamine.CalamineWorkbook.from_path(str(source.path)) as book:
-            done = 0
-            names = [
-                sheet.name
-                for sheet in book.sheets_metadata
-                if sheet.typ == calamine.SheetTypeEnum.WorkSheet
-            ]
-
-            def blocks() -> Iterator[Block]:
-                nonlocal done
-                for done, name in enumerate(names):
-                    with suppress(calamine.WorksheetNotFound):
-                        rows = book.get_sheet_by_name(name).iter_rows()
-                        yield from _sheet(name, rows, page=done + 1)
-
-            yield from paged(blocks(), lambda: (done + 0.5) / max(1, len(names)))
+            reader = _Loaded(book)
+            yield from paged(reader.blocks(), lambda: reader.progress)
     except calamine.PasswordError as exc:
         raise PasswordProtected(
             "The file is protected by a password. Enter it, or upload a copy without one."
@@ -103,33 +107,58 @@ def _loaded(source: Source) -> Iterator[Part]:
         raise _damaged() from exc
 
 
+class _Loaded:
+    def __init__(self, book: Any) -> None:
+        self.book = book
+        self.progress = 0.0
+
+    def blocks(self) -> Iterator[Block]:
+        sheets = [
+            sheet.name
+            for sheet in self.book.sheets_metadata
+            if sheet.typ == calamine.SheetTypeEnum.WorkSheet
+        ]
+        for number, name in enumerate(sheets):
+            with suppress(calamine.WorksheetNotFound):
+                sheet = self.book.get_sheet_by_name(name)
+                rows = self._counted(sheet.iter_rows(), sheet.height, number, len(sheets))
+                yield from _sheet(name, rows, page=number + 1)
+
+    def _counted(
+        self, rows: Iterator[Sequence[Any]], height: int, number: int, sheets: int
+    ) -> Iterator[Sequence[Any]]:
+        for count, row in enumerate(rows):
+            self.progress = (number + count / max(1, height)) / sheets
+            yield row
+
+
 def _streamed(source: Source) -> Iterator[Part]:
     """Row by row, with memory for the shared strings only."""
     import openpyxl
-    from openpyxl.utils.exceptions import InvalidFileException
 
     try:
-        with warnings.catch_warnings():
+        with source.path.open("rb") as file, warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            book = openpyxl.load_workbook(
-                source.path, read_only=True, data_only=True, keep_links=False
-            )
-        done = 0.0
-
-        def blocks() -> Iterator[Block]:
-            nonlocal done
-            for number, sheet in enumerate(book.worksheets):
-                done = number / len(book.worksheets)
-                sheet.reset_dimensions()
-                rows = sheet.iter_rows(values_only=True)
-                yield from _sheet(sheet.title, rows, page=number + 1)
-
-        yield from paged(blocks(), lambda: done)
+            book = openpyxl.load_workbook(file, read_only=True, data_only=True, keep_links=False)
+            reader = _Streamed(book.worksheets)
+            yield from paged(reader.blocks(), lambda: reader.progress)
     except (
-        InvalidFileException, zipfile.BadZipFile, zlib.error, KeyError, ValueError, TypeError,
-        AttributeError, IndexError, SyntaxError, EOFError, OSError,
+        zipfile.BadZipFile, zlib.error, KeyError, ValueError, TypeError, AttributeError,
+        IndexError, SyntaxError, EOFError, OSError,
     ) as exc:  # fmt: skip
         raise _damaged() from exc
+
+
+class _Streamed:
+    def __init__(self, sheets: Sequence[Any]) -> None:
+        self.sheets = sheets
+        self.progress = 0.0
+
+    def blocks(self) -> Iterator[Block]:
+        for number, sheet in enumerate(self.sheets):
+            self.progress = number / len(self.sheets)
+            sheet.reset_dimensions()  # what the file says of them may be a lie
+            yield from _sheet(sheet.title, sheet.iter_rows(values_only=True), page=number + 1)
 
 
 def _sheet(name: str, rows: Iterator[Sequence[Any]], *, page: int) -> Iterator[Block]:
