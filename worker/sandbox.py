@@ -10,16 +10,13 @@ a flood stops at a size limit.
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
-import shutil
 import signal
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import IO, Any
 
@@ -34,6 +31,7 @@ from worker.sandbox_errors import (
     SandboxTimedOut,
 )
 from worker.sandbox_reply import Items, no_result, unpack_reply
+from worker.sandbox_scratch import is_over, scratch_folder
 from worker.zygote import Call, ZygoteLost
 
 __all__ = [
@@ -223,7 +221,7 @@ def _started(
     with (
         tempfile.TemporaryFile() as source,
         tempfile.TemporaryFile() as stderr,
-        _scratch_folder() as scratch,
+        scratch_folder() as scratch,
     ):
         source.write(request)
         source.seek(0)
@@ -233,20 +231,6 @@ def _started(
             yield _Started(call, stderr, scratch)
         finally:
             call.end()
-
-
-@contextmanager
-def _scratch_folder() -> Iterator[str]:
-    path = tempfile.mkdtemp(prefix="ragsite-sandbox-")
-    try:
-        yield path
-    finally:
-        try:
-            shutil.rmtree(path)
-        except (OSError, RecursionError):  # folders nested without end, or without any rights
-            done = subprocess.run(["/bin/rm", "-rf", "--", path], check=False)  # noqa: S603
-            if done.returncode:
-                logger.error("%s could not be removed", path)
 
 
 class _Watch:
@@ -262,30 +246,9 @@ class _Watch:
         if self.on_tick is not None and now >= self.next_tick:
             self.next_tick = now + _TICK_S
             self.on_tick()
-        if _is_over(self.scratch, self.limits):
-            raise SandboxOutputTooLarge(self.limits.scratch_bytes)
-
-
-def _is_over(scratch: str, limits: Limits) -> bool:
-    size_bytes, files = 0, 0
-    folders = [scratch]
-    while folders:
-        try:
-            with os.scandir(folders.pop()) as entries:
-                for entry in entries:
-                    files += 1
-                    if entry.is_dir(follow_symlinks=False):
-                        folders.append(entry.path)
-                    with suppress(FileNotFoundError):
-                        size_bytes += entry.stat(follow_symlinks=False).st_blocks * 512
-                    if size_bytes > limits.scratch_bytes or files > limits.scratch_files:
-                        return True
-        except FileNotFoundError:  # removed meanwhile
-            continue
-        except OSError as exc:
-            if exc.errno == errno.ENAMETOOLONG:
-                return True
-    return False
+        size_bytes, files = self.limits.scratch_bytes, self.limits.scratch_files
+        if is_over(self.scratch, size_bytes=size_bytes, files=files):
+            raise SandboxOutputTooLarge(size_bytes)
 
 
 def _wait(call: Call, wall_s: float, look: Callable[[], None]) -> int | None:
