@@ -8,7 +8,7 @@ from typing import ClassVar
 from django.conf import settings
 from django.db import models
 
-from apps.tenants.models import Tenant
+from apps.tenants.models import ApiKey, Tenant
 
 
 class Collection(models.Model):
@@ -226,6 +226,40 @@ class Job(models.Model):
 
     def __str__(self) -> str:
         return f"{self.stage} {self.document_id}"
+
+
+class IdempotencyKey(models.Model):
+    """A request to the API that is to be carried out once, and what it was answered.
+
+    It holds hashes, and an answer without what its document is called: no readable text, so no
+    policy, and what is out of date is found across tenants.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    tenant = models.ForeignKey(Tenant, models.CASCADE, db_index=False)
+    api_key = models.ForeignKey(ApiKey, models.CASCADE, db_index=False)
+    key_hash = models.CharField(max_length=64)  # SHA-256 of what the client chose
+    fingerprint = models.CharField(max_length=64)  # SHA-256 of what it asked for
+    # Counts every taking: whoever took it last may answer.
+    fence = models.PositiveIntegerField(default=0)
+    locked_until = models.DateTimeField()  # a request that has not answered by then has died
+    expires_at = models.DateTimeField()
+    status = models.PositiveSmallIntegerField(null=True)  # null: under way
+    answer = models.JSONField(default=dict)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["tenant", "api_key", "key_hash"], name="idempotency_once"
+            ),
+        ]
+        indexes: ClassVar = [
+            # What is out of date, of all tenants.
+            models.Index(fields=["expires_at"], name="idempotency_expiry"),
+        ]
+
+    def __str__(self) -> str:
+        return f"idempotency key {self.id}"
 
 
 class Page(models.Model):

@@ -6,6 +6,7 @@ A stranger gets 404, so that a guessed address tells nothing; a member without t
 from __future__ import annotations
 
 import functools
+import uuid
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponseBase
 
-from apps.tenants.models import Membership, Role, Tenant, User
+from apps.tenants.models import ApiKey, KeyScope, Membership, Role, Tenant, User
 from apps.tenants.scope import tenant_scope
 
 
@@ -70,6 +71,36 @@ class Access:
     @property
     def may_see_hops(self) -> bool:
         return Right.SEE_HOPS in self.rights
+
+
+KEY_RIGHTS: dict[str, frozenset[Right]] = {
+    KeyScope.READ: frozenset({Right.READ}),
+    KeyScope.MANAGE: frozenset({Right.READ, Right.MANAGE_CORPUS}),
+}
+
+
+@dataclass(frozen=True)
+class KeyAccess:
+    """A program's rights in the tenant whose key it holds, as of now."""
+
+    key: ApiKey
+
+    @property
+    def tenant(self) -> Tenant:
+        return self.key.tenant
+
+    @property
+    def user(self) -> User | None:
+        """Whoever made the key: what is done with it is done in their name."""
+        return self.key.created_by
+
+    def may(self, right: Right) -> bool:
+        return right in KEY_RIGHTS[self.key.scope]
+
+    @property
+    def collection_ids(self) -> list[uuid.UUID] | None:
+        """The collections that it opens; None for all of the tenant's."""
+        return self.key.collection_ids or None
 
 
 class TenantRequest(HttpRequest):

@@ -4,7 +4,9 @@ TenantsError
 ├── LastManager            the tenant would be left without a manager
 ├── AlreadyMember          an invitation to someone who is in already
 ├── InvitationUnusable     unknown, revoked, accepted or out of date
-└── InvitationForAnother   opened by someone signed in under another address
+├── InvitationForAnother   opened by someone signed in under another address
+├── KeyInAddress           a key in an address: addresses are logged
+└── KeyRefused             no key, or none that works
 """
 
 from __future__ import annotations
@@ -50,4 +52,25 @@ class InvitationForAnother(TenantsError):
         super().__init__(
             f"This invitation is for {invited}, and you are signed in as {signed_in}. "
             f"Sign out and use {invited}, or ask for an invitation to {signed_in}."
+        )
+
+
+class KeyInAddress(TenantsError):
+    code = "key_in_address"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "A key was sent in the address, where it is logged on the way. Revoke it, make another "
+            "one, and send that in the header: Authorization: Bearer rk_…"
+        )
+
+
+class KeyRefused(TenantsError):
+    code = "unauthorized"
+
+    def __init__(self, *, sent: bool) -> None:
+        super().__init__(
+            "This key does not work: it is wrong, was revoked or has expired."
+            if sent
+            else "Send a key of your tenant in the header: Authorization: Bearer rk_…"
         )

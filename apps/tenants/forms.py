@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import uuid
 from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import available_timezones
@@ -12,7 +14,9 @@ from django import forms
 from django.utils import timezone
 
 from apps.tenants.accounts import remembered_invitation
-from apps.tenants.models import Role
+from apps.tenants.models import KeyScope, Role
+
+_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
 class InvitedSignupForm(SignupForm):  # type: ignore[misc]
@@ -45,6 +49,32 @@ class KeyForm(forms.Form):
         initial=90,
         coerce=int,
     )
+    scope = forms.TypedChoiceField(
+        label="May",
+        choices=KeyScope.choices,
+        initial=KeyScope.READ,
+        coerce=KeyScope,
+        required=False,
+        empty_value=KeyScope.READ,
+    )
+    collections = forms.CharField(
+        label="Only these collections",
+        max_length=4000,
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 2, "spellcheck": "false"}),
+        help_text="Their ids, which are in their pages' addresses. Leave it empty for all of them.",
+    )
+
+    def clean_collections(self) -> list[uuid.UUID]:
+        """The ids, or addresses that hold one."""
+        words: str = self.cleaned_data["collections"]
+        found = []
+        for word in re.split(r"[\s,]+", words.strip()):
+            match = _ID.search(word)
+            if match is None and word:
+                raise forms.ValidationError(f"“{word[:60]}” is not the id of a collection.")
+            found += [uuid.UUID(match[0])] if match else []
+        return found
 
     def expires_at(self) -> datetime | None:
         """When the key stops working; None for never."""

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractUser
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models.functions import Lower
 from django.utils import timezone
@@ -97,6 +98,13 @@ class Invitation(models.Model):
         return self.expires_at <= timezone.now()
 
 
+class KeyScope(models.TextChoices):
+    """What a program may do with a key."""
+
+    READ = "read", "Read collections and documents"
+    MANAGE = "manage", "Read, upload and delete documents"
+
+
 class ApiKey(models.Model):
     """A credential for programs; shown once, kept as a hash, revocable at once."""
 
@@ -105,6 +113,9 @@ class ApiKey(models.Model):
     name = models.CharField(max_length=100)
     prefix = models.CharField(max_length=12)
     key_hash = models.CharField(max_length=64, unique=True)
+    scope = models.CharField(max_length=10, choices=KeyScope, default=KeyScope.READ)
+    # The only collections that it opens; empty: all. Ids, for this room knows no collections.
+    collection_ids = ArrayField(models.UUIDField(), default=list, blank=True)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True)
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField(null=True)
@@ -112,6 +123,11 @@ class ApiKey(models.Model):
     last_used_at = models.DateTimeField(null=True)
 
     class Meta:
+        constraints: ClassVar = [
+            models.CheckConstraint(
+                condition=models.Q(scope__in=KeyScope.values), name="api_key_scope"
+            ),
+        ]
         indexes: ClassVar = [
             # The keys page lists a tenant's keys, newest first.
             models.Index(fields=["tenant", "-created_at"], name="api_key_by_tenant"),

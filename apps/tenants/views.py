@@ -188,6 +188,8 @@ def keys(request: TenantRequest) -> HttpResponse:
         name=form.cleaned_data["name"],
         expires_at=form.expires_at(),
         actor=request.access.user,
+        scope=form.cleaned_data["scope"],
+        collection_ids=form.cleaned_data["collections"],
     )
     return render(request, "tenants/key_created.html", {"key": key, "raw": raw})
 

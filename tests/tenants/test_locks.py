@@ -19,6 +19,7 @@ WITHOUT_A_LOCK = {
     "tenants_invitation": "found by the hash of a mailed token, before any tenant is known",
     "tenants_apikey": "found by the hash of a key, before any tenant is known",
     "retrieval_embeddingindex": "names of models, no text of a tenant",
+    "documents_idempotencykey": "hashes, and answers without what their documents are called",
 }
 TEXT = (models.CharField, models.TextField, models.JSONField)
 

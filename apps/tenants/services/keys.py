@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from django.db import transaction
@@ -9,7 +11,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from apps.telemetry.services import record_audit
-from apps.tenants.models import ApiKey, Tenant, User
+from apps.tenants.models import ApiKey, KeyScope, Tenant, User
 from apps.tenants.tokens import hash_token, new_token
 
 PREFIX = "rk_"
@@ -19,9 +21,18 @@ _NOTE_USE_EVERY = timedelta(minutes=1)  # a busy key would otherwise write at ev
 
 @transaction.atomic
 def create_key(
-    *, tenant: Tenant, name: str, expires_at: datetime | None, actor: User
+    *,
+    tenant: Tenant,
+    name: str,
+    expires_at: datetime | None,
+    actor: User,
+    scope: KeyScope = KeyScope.READ,
+    collection_ids: Iterable[uuid.UUID] = (),
 ) -> tuple[ApiKey, str]:
-    """A new key, and its secret text: only now is that known."""
+    """A new key, and its secret text: only now is that known.
+
+    It opens the collections named, or all of the tenant's where none is.
+    """
     raw = new_token(PREFIX)
     key = ApiKey.objects.create(
         tenant=tenant,
@@ -30,6 +41,8 @@ def create_key(
         key_hash=hash_token(raw),
         created_by=actor,
         expires_at=expires_at,
+        scope=scope,
+        collection_ids=sorted(set(collection_ids)),
     )
     _audit("api_key.created", key, actor)
     return key, raw
@@ -50,7 +63,7 @@ def authenticate_key(raw: str) -> ApiKey | None:
     now = timezone.now()
     working = Q(expires_at__isnull=True) | Q(expires_at__gt=now)
     key = (
-        ApiKey.objects.select_related("tenant")
+        ApiKey.objects.select_related("tenant", "created_by")
         .filter(working, key_hash=hash_token(raw), revoked_at__isnull=True)
         .first()
     )
