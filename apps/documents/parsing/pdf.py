@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pypdfium2.raw as pdfium_c
 from apps.documents.errors import Damaged, NoTextFound, PasswordProtected
 from apps.documents.parsing import ocr
 from apps.documents.parsing.kinds import PDF
+from apps.documents.parsing.pdf_fields import filled_in
 from apps.documents.parsing.types import Heading, Part, Source
 from apps.documents.parsing.typography import Line, Scale, lay_out, measure, page_lines
 
@@ -64,6 +65,14 @@ def _open(path: Path, scratch: str) -> Any:
         raise _damaged() from exc
 
 
+def _form(pdf: Any) -> Any | None:
+    """The form that the document's fields belong to; before any page is loaded."""
+    if pdf.get_formtype() != pdfium_c.FORMTYPE_ACRO_FORM:
+        return None
+    pdf.init_forms()
+    return pdf.formenv.raw if pdf.formenv else None
+
+
 def _error_code(exc: pdfium.PdfiumError) -> int:
     return int(getattr(exc, "err_code", 0) or 0)
 
@@ -93,12 +102,13 @@ def _damaged() -> Damaged:
 
 def _parts(pdf: Any, source: Source) -> Iterator[Part]:
     count = len(pdf)
+    form = _form(pdf)
     scale = _scale(pdf, count)
     pages: list[str] = []
     headings: list[Heading] = []
     chars, limit = 0, _FIRST_PART_PAGES
     for number in range(count):
-        text, found, recognised = _read(pdf, number, scale, source)
+        text, found, recognised = _read(pdf, number, scale, form, ocr_wanted=source.ocr)
         headings.extend(Heading(chars + item.offset, item.level, item.title) for item in found)
         pages.append(text)
         chars += len(text)
@@ -110,30 +120,30 @@ def _parts(pdf: Any, source: Source) -> Iterator[Part]:
 
 def _scale(pdf: Any, count: int) -> Scale:
     step = max(1, count // _SAMPLE_PAGES)
-    return measure(_lines(pdf, number) for number in range(0, count, step))
+    return measure(_lines(pdf, number)[0] for number in range(0, count, step))
 
 
-def _read(pdf: Any, number: int, scale: Scale, source: Source) -> tuple[str, list[Heading], bool]:
+def _read(
+    pdf: Any, number: int, scale: Scale, form: Any | None, *, ocr_wanted: bool
+) -> tuple[str, list[Heading], bool]:
     """Text and headings of a page (from 0), and whether its text had to be recognised."""
-    text, headings = lay_out(_lines(pdf, number), scale)
-    if not source.ocr or len("".join(text.split())) > _SCAN_MAX_CHARS:
+    lines, extra = _lines(pdf, number, form)
+    text, headings = lay_out([*lines, *extra], scale)
+    if not ocr_wanted or sum(len(line.text) for line in lines) > _SCAN_MAX_CHARS:
         return text, headings, False
     recognised = ocr.recognise_page(pdf, number)
     if len(recognised) <= len(text):
         return text, headings, True
-    return recognised, [], True
+    return recognised + "".join(f"{line.text}\n" for line in extra), [], True
 
 
-def _lines(pdf: Any, number: int) -> list[Line]:
-    """A page that cannot be loaded counts as blank: the others are still worth reading."""
-    try:
-        page = pdf[number]
-    except pdfium.PdfiumError:
-        return []
-    with closing(page):
-        try:
-            textpage = page.get_textpage()
-        except pdfium.PdfiumError:
-            return []
-        with closing(textpage):
-            return page_lines(textpage)
+def _lines(pdf: Any, number: int, form: Any | None = None) -> tuple[list[Line], list[Line]]:
+    """Lines of a page, and what is filled in or noted on it.
+
+    A page that cannot be loaded counts as blank: the others are still worth reading.
+    """
+    with suppress(pdfium.PdfiumError), closing(pdf[number]) as page:
+        extra = [Line(text, 0.0, bold=False) for text in filled_in(page, form)]
+        with closing(page.get_textpage()) as textpage:
+            return page_lines(textpage), extra
+    return [], []

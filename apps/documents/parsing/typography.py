@@ -30,6 +30,9 @@ _TITLE_MAX_LINES = 3
 # A line on this many of the pages looked at is a running head.
 _RUNNING_MIN_PAGES = 3
 _RUNNING_SHARE = 0.2
+# Such a line may end in what differs: a section's number, a date.
+_BEGINNING = 24
+_TOP_LINES = 3
 _HYPHEN = 2  # what PDFium gives for a hyphen at the end of a line, whose break it leaves out
 _BOLD = re.compile(r"bold|black|heavy|semibold|demi", re.IGNORECASE)
 _NUMBERED = re.compile(r"(?:\d{1,2}(?:\.\d{1,2}){0,3}\.?|[IVX]{1,5}\.|[A-Z]\.|§ ?\d+)\s+\w")
@@ -98,11 +101,11 @@ class Scale:
 
     body: float
     sizes: tuple[float, ...]  # of headings, largest first
-    running: frozenset[str]  # lines that stand on many pages
+    running: frozenset[str]  # lines that stand on many pages, or how those at their top begin
 
     def level(self, line: Line) -> int:
         """1 for the highest heading; 0 for a line that is none."""
-        if not self.body or not _may_be_title(line.text) or line.text in self.running:
+        if not self.body or not _may_be_title(line.text) or _is_running(line.text, self.running):
             return 0
         if _is_larger(line, self.body):
             above = sum(1 for size in self.sizes if size > line.size * _SAME_SIZE)
@@ -122,6 +125,8 @@ def measure(pages: Iterable[Sequence[Line]]) -> Scale:
     for lines in pages:
         count += 1
         seen_on.update({line.text for line in lines})
+        at_top = [line.text for line in lines if line.text][:_TOP_LINES]
+        seen_on.update({text[:_BEGINNING] for text in at_top if len(text) > _BEGINNING})
         for line in lines:
             letters[line.size] += len(line.text)
         large.extend(line for line in lines if _may_be_title(line.text))
@@ -130,9 +135,15 @@ def measure(pages: Iterable[Sequence[Line]]) -> Scale:
     often = max(_RUNNING_MIN_PAGES, count * _RUNNING_SHARE)
     running = frozenset(text for text, pages_with in seen_on.items() if pages_with >= often)
     candidates.update(
-        line.size for line in large if _is_larger(line, body) and line.text not in running
+        line.size
+        for line in large
+        if _is_larger(line, body) and not _is_running(line.text, running)
     )
     return Scale(body, _apart(candidates), running)
+
+
+def _is_running(text: str, running: frozenset[str]) -> bool:
+    return text in running or text[:_BEGINNING] in running
 
 
 def _apart(sizes: Iterable[float]) -> tuple[float, ...]:
@@ -168,7 +179,7 @@ def lay_out(lines: Sequence[Line], scale: Scale) -> tuple[str, list[Heading]]:
         elif level:
             headings.append(Heading(offset, level, _title(line)))
             run = 1
-        else:
+        elif line.text:
             run = 0
         text.append(line.text + "\n")
         offset += len(text[-1])

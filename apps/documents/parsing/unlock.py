@@ -9,10 +9,11 @@ from __future__ import annotations
 import io
 import stringprep
 import unicodedata
+import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -107,12 +108,24 @@ def _unlock_pdf(path: str, password: str) -> bytes:
     copy = io.BytesIO()
     try:
         for attempt in _as_bytes(password):
-            with suppress(pikepdf.PasswordError), pikepdf.open(path, password=attempt) as pdf:
+            with (
+                _quietly(),
+                suppress(pikepdf.PasswordError),
+                pikepdf.open(path, password=attempt) as pdf,
+            ):
                 pdf.save(copy, encryption=False)
                 return copy.getvalue()
     except (pikepdf.PdfError, ValueError, RuntimeError):
         raise Damaged(_DAMAGED) from None
     raise WrongPassword(_WRONG)
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """QPDF warns of a password that a broken file did not need."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def _opens_as_it_is(path: str) -> bool:
