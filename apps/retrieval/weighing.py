@@ -22,7 +22,7 @@ def weigh_collection(*, tenant_id: uuid.UUID, collection_id: uuid.UUID) -> int:
     from the old weights, so no text is read.
     """
     with tenant_scope(tenant_id):
-        _lock(tenant_id, collection_id)
+        lock_collection(tenant_id, collection_id)
         statistics = CollectionStatistics.objects.filter(
             tenant_id=tenant_id, collection_id=collection_id
         ).first()
@@ -38,7 +38,7 @@ def weigh_collection(*, tenant_id: uuid.UUID, collection_id: uuid.UUID) -> int:
     return count
 
 
-def _lock(tenant_id: uuid.UUID, collection_id: uuid.UUID) -> None:
+def lock_collection(tenant_id: uuid.UUID, collection_id: uuid.UUID) -> None:
     """Keep indexing out of the collection, and its documents from being deleted meanwhile.
 
     A deletion that began earlier is waited for; taken in the order deletions take them, the locks
