@@ -155,6 +155,41 @@ def test_headings_are_told_by_style_name_outline_and_inheritance() -> None:
     assert titles(read(body, styles=styles)) == [(1, "Ttl"), (2, "U1"), (2, "Own"), (3, "Out")]
 
 
+def test_numbers_of_headings_and_lists_are_counted() -> None:
+    levels = "".join(
+        f'<w:lvl w:ilvl="{at}"><w:start w:val="1"/><w:numFmt w:val="{form}"/>'
+        f'<w:lvlText w:val="{text}"/></w:lvl>'
+        for at, form, text in (
+            (0, "decimal", "%1"),
+            (1, "decimal", "%1.%2"),
+            (2, "lowerLetter", "(%3)"),
+        )
+    )
+    numbering = (
+        f'<w:abstractNum w:abstractNumId="5">{levels}</w:abstractNum>'
+        '<w:abstractNum w:abstractNumId="6"><w:lvl w:ilvl="0"><w:numFmt w:val="bullet"/></w:lvl>'
+        '</w:abstractNum><w:num w:numId="1"><w:abstractNumId w:val="5"/></w:num>'
+        '<w:num w:numId="2"><w:abstractNumId w:val="6"/></w:num>'
+    )
+    styles = (
+        '<w:style w:styleId="H"><w:name w:val="heading 1"/>'
+        '<w:pPr><w:numPr><w:numId w:val="1"/></w:numPr></w:pPr></w:style>'
+    )
+    items = ((1, 1), (1, 2), (1, 2), (1, 1), (1, 2), (2, 0))
+    body = p("Scope", '<w:pStyle w:val="H"/>') + "".join(
+        p(
+            f"item {at}",
+            f'<w:numPr><w:ilvl w:val="{level}"/><w:numId w:val="{number}"/></w:numPr>',
+        )
+        for at, (number, level) in enumerate(items)
+    )
+    parsed = read(body, numbering=numbering, styles=styles)
+    assert parsed.text.split("\n\n")[:-1] == [
+        "1 Scope", "1.1 item 0", "(a) item 1", "(b) item 2", "1.2 item 3", "(a) item 4", "• item 5",
+    ]  # fmt: skip
+    assert titles(parsed) == [(1, "1 Scope")]
+
+
 def cells(*texts: str) -> str:
     return "".join(f"<w:tc>{text if '<' in text else p(text)}</w:tc>" for text in texts)
 

@@ -33,6 +33,7 @@ from apps.documents.parsing.ooxml import (
 from apps.documents.parsing.paging import paged
 from apps.documents.parsing.tables import RowWriter, row_blocks
 from apps.documents.parsing.types import Block, Part, Source
+from apps.documents.parsing.word_numbering import Numbering
 from apps.documents.parsing.word_styles import Styles
 
 _LEFT_OUT = {
@@ -44,6 +45,8 @@ _WRAPPERS = {"sdt", "sdtContent", "customXml", "ins", "moveTo"}
 _NOTES = {"footnoteReference": "footnote", "endnoteReference": "endnote"}
 _TABLE_BLOCK_CHARS = 20_000
 _COLUMNS_MAX = 100
+# Of a merged cell, in each of its rows: one long text in many rows would make gigabytes.
+_REPEATED_MAX_CHARS = 200
 _CHUNK_KINDS = {
     "html": "text/html", "htm": "text/html", "xhtml": "text/html", "rtf": "application/rtf",
     "txt": "text/plain", "docx": DOCX,
@@ -149,6 +152,7 @@ class _Reader:
         self.package = package
         self.relations = package.relations(main)
         self.styles = Styles(package, self.relations.values())
+        self.numbering = Numbering(package, self.relations.values())
         self.notes = {kind: self._notes(kind) for kind in ("footnote", "endnote", "comment")}
         self.page = 1
         self.turned = False  # a page has just been begun by hand: Word notes that break again
@@ -193,8 +197,11 @@ class _Reader:
     def _paragraph(self, element: Element) -> Iterator[Block]:
         properties = child(element, "pPr")
         level = self.styles.level(properties)
-        bullet = "• " if not level and self.styles.is_list_item(properties) else ""
+        numbered = self.styles.numbering(properties)
         inline = _inline(element, _Inline())
+        number = self.numbering.next(*numbered) if numbered and inline.text.strip() else ""
+        if level and number.startswith("•"):
+            number = ""
         for box in inline.boxes:
             yield from self._inside(box)
         if _is_on(child(properties, "pageBreakBefore")):
@@ -204,12 +211,12 @@ class _Reader:
             if isinstance(piece, str):
                 text += piece
             elif piece.kind in {"break", "rendered"}:
-                yield from self._text(text, level, bullet)
-                text = ""
+                yield from self._text(text, level, number)
+                text, number = "", number if not text.strip() else ""
                 yield from self._turn(by_hand=piece.kind == "break", only_once=False)
             else:
                 self._note(piece)
-        yield from self._text(text, level, bullet)
+        yield from self._text(text, level, number)
         section = child(properties, "sectPr")
         if section is not None:
             self._section(section)
@@ -217,12 +224,12 @@ class _Reader:
             if kind is None or attribute(kind, "val") not in {"continuous", "nextColumn"}:
                 yield from self._turn(by_hand=True, only_once=False)
 
-    def _text(self, text: str, level: int, bullet: str) -> Iterator[Block]:
+    def _text(self, text: str, level: int, number: str) -> Iterator[Block]:
         text = clean_text(text).strip()
         if text:
             self.turned = False
-            words = " ".join(text.split()) if level else bullet + text
-            yield Block(words, level=level, page=self.page)
+            words = " ".join(text.split()) if level else text
+            yield Block(number + words, level=level, page=self.page)
 
     def _turn(self, *, by_hand: bool, only_once: bool) -> Iterator[Block]:
         """To the next page; not for a break that has been counted already."""
@@ -265,9 +272,8 @@ class _Reader:
             text = self._cell(cell)
             if merged is not None and attribute(merged, "val") != "restart" and not text:
                 text = self.above[len(cells)] if len(cells) < len(self.above) else ""
-            span = child(properties, "gridSpan")
-            width = int(attribute(span, "val") or 1) if span is not None else 1
-            cells += [text, *[""] * min(width - 1, _COLUMNS_MAX)]
+                text = text[:_REPEATED_MAX_CHARS]
+            cells += [text, *[""] * (_span(properties) - 1)]
         self.above = cells
         return cells
 
@@ -312,6 +318,13 @@ class _Reader:
         with suppress(Unreadable):  # the document around it is still worth reading
             for block in blocks_of(self.package.read(relation.target), kind):
                 yield Block(block.text, block.level, self.page)
+
+
+def _span(properties: Element | None) -> int:
+    """How many columns a cell takes."""
+    span = child(properties, "gridSpan")
+    said = attribute(span, "val") if span is not None else ""
+    return min(max(1, int(said[:9])), _COLUMNS_MAX) if said.isdecimal() else 1
 
 
 def _rows(first: Element, stream: Iterator[Element]) -> Iterator[Element]:

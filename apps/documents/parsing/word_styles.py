@@ -34,11 +34,19 @@ class Styles:
                 return outline
         return 0
 
-    def is_list_item(self, properties: Element | None) -> bool:
+    def numbering(self, properties: Element | None) -> tuple[str, int | None, str] | None:
+        """List, level (None: the style's own) and style of a numbered paragraph, or None."""
+        style = _value(properties, "pStyle")
         own = child(properties, "numPr")
-        if own is not None:
-            return _value(own, "numId") not in {"", "0"}
-        return any(child(style, "pPr", "numPr") is not None for style in self._chain(properties))
+        inherited = (child(item, "pPr", "numPr") for item in self._chain(properties))
+        wanted = own if own is not None else next((i for i in inherited if i is not None), None)
+        number, level = _value(wanted, "numId"), _value(wanted, "ilvl")
+        if own is not None and not number:  # a level of the style's list
+            inherited = (child(item, "pPr", "numPr") for item in self._chain(properties))
+            number = next((_value(i, "numId") for i in inherited if i is not None), "")
+        if number in {"", "0"}:
+            return None
+        return number, (min(int(level[:2]), 8) if level.isdecimal() else None), style
 
     def _chain(self, properties: Element | None) -> Iterable[Element]:
         """The paragraph's style and those it is based on."""
