@@ -8,8 +8,10 @@ from django.urls import include, path
 urlpatterns = [
     path("admin/", admin.site.urls),
     path("accounts/", include("allauth.urls")),
+    path("api/v1/", include("apps.documents.api.urls")),
     path("", include("apps.tenants.urls")),
     path("t/<slug:tenant_slug>/", include("apps.documents.urls")),
+    path("t/<slug:tenant_slug>/", include("apps.retrieval.urls")),
     path("t/<slug:tenant_slug>/", include("apps.chat.urls")),
     path("", include("apps.telemetry.urls")),
     path("", include("apps.ops.urls")),

@@ -11,8 +11,16 @@ from django.utils import timezone
 from fpdf import FPDF
 
 from apps.chat.models import Citation, Conversation, Message, MessageRole
-from apps.documents.models import Chunk, Collection, CollectionReader, Document, DocumentState, Page
-from apps.documents.services import receive_upload
+from apps.documents.models import (
+    Batch,
+    Chunk,
+    Collection,
+    CollectionReader,
+    Document,
+    DocumentState,
+    Page,
+)
+from apps.documents.services import open_batch, receive_upload
 from apps.tenants.models import Invitation, Membership, Role, Tenant, User
 from apps.tenants.scope import tenant_scope
 from apps.tenants.services import create_key
@@ -46,6 +54,7 @@ def furnish(tenant: Tenant, *, manager: User, member: User) -> Arguments:
         "key_id": key.id,
         "collection_id": document.collection_id,
         "document_id": document.id,
+        "batch_id": document.batch_id,
         "page": 1,
         "chunk_id": chunk.id,
         "conversation_id": conversation.id,
@@ -60,8 +69,11 @@ def _document(tenant: Tenant, manager: User, member: User) -> Document:
     CollectionReader.objects.create(tenant=tenant, collection=collection, user=member)
     text = f"{tenant.name} opens at nine."
     file = SimpleUploadedFile("hours.pdf", _pdf(text), "application/pdf")
+    batch = open_batch(
+        tenant=tenant, collection=collection, user=manager, source=Batch.Source.UPLOAD
+    )
     document = receive_upload(
-        tenant=tenant, collection=collection, user=manager, path="hours.pdf", file=file
+        tenant=tenant, collection=collection, user=manager, path="hours.pdf", file=file, batch=batch
     )
     Document.objects.filter(tenant=tenant, id=document.id).update(
         state=DocumentState.READY, kind="application/pdf", page_count=1, chunk_count=1

@@ -1,4 +1,4 @@
-"""What people type about a collection."""
+"""What people type about a collection, and about a document that needs help."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from django import forms
 
 from apps.documents.models import Collection
+from apps.documents.parsing.encodings import ENCODINGS
 from apps.tenants.models import Role
 from apps.tenants.selectors import members_of
 
@@ -60,3 +61,22 @@ def initial_of(collection: Collection, reader_ids: list[int]) -> dict[str, objec
         "open_to_all": str(collection.open_to_all),
         "readers": reader_ids,
     }
+
+
+class PasswordForm(forms.Form):
+    """A protected document's password: nothing is trimmed, and it is never shown again."""
+
+    password = forms.CharField(
+        strip=False,
+        max_length=1024,
+        error_messages={"required": "Type the password of the file."},
+        widget=forms.PasswordInput(
+            attrs={"autocomplete": "off", "spellcheck": "false", "data-1p-ignore": "true"}
+        ),
+    )
+
+
+class EncodingForm(forms.Form):
+    """How a text's characters are encoded."""
+
+    encoding = forms.ChoiceField(choices=[("", "Choose an encoding"), *ENCODINGS])

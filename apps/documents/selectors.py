@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import uuid
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection as Ids
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from django.core.files import File
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery
 
 from apps.documents import files
+from apps.documents.jobs import UNFINISHED
 from apps.documents.models import (
+    Batch,
     Chunk,
     Collection,
     CollectionReader,
@@ -55,9 +58,13 @@ def collections_with_counts(access: Access) -> list[Collection]:
 
 
 def counts_of(tenant_id: uuid.UUID, collection_ids: Ids[uuid.UUID]) -> dict[uuid.UUID, Counts]:
-    """Counts per collection; an empty one has zeros."""
+    """Counts per collection; an empty one has zeros.
+
+    A document whose next version is on its way counts as ready and as unfinished.
+    """
     rows = (
         Document.objects.filter(tenant_id=tenant_id, collection_id__in=collection_ids)
+        .exclude(state=DocumentState.SUPERSEDED)
         .values_list("collection_id")
         .annotate(
             total=Count("id"),
@@ -80,11 +87,73 @@ def reader_ids_of(tenant_id: uuid.UUID, collection_id: uuid.UUID) -> list[int]:
     return list(readers.order_by("user_id").values_list("user_id", flat=True))
 
 
-def documents_of(tenant_id: uuid.UUID, collection_id: uuid.UUID) -> QuerySet[Document]:
-    """A collection's documents, newest first."""
-    return Document.objects.filter(tenant_id=tenant_id, collection_id=collection_id).order_by(
-        "-created_at", "id"
+@dataclass(frozen=True)
+class Wanted:
+    """Which documents of a collection to list; empty: all."""
+
+    state: str = ""  # "ready", "failed", "unfinished"
+    name: str = ""  # a part of the path
+    reason: str = ""  # the code of a failure
+
+    def __bool__(self) -> bool:
+        return bool(self.state or self.name or self.reason)
+
+
+def documents_of(
+    tenant_id: uuid.UUID, collection_id: uuid.UUID, wanted: Wanted = Wanted()
+) -> QuerySet[Document]:
+    """A collection's documents, newest first: of each path its newest version.
+
+    `answering` is the number of the older version that answers until this one is ready.
+    """
+    older = Document.objects.filter(
+        tenant_id=tenant_id,
+        collection_id=collection_id,
+        path=OuterRef("path"),
+        version__lt=OuterRef("version"),
+        state=DocumentState.READY,
     )
+    documents = _newest_versions(tenant_id).filter(_matches(wanted), collection_id=collection_id)
+    return documents.annotate(
+        answering=Subquery(older.order_by("-version").values("version")[:1])
+    ).order_by("-created_at", "id")
+
+
+def _newest_versions(tenant_id: uuid.UUID) -> QuerySet[Document]:
+    newer = Document.objects.filter(
+        tenant_id=tenant_id,
+        collection_id=OuterRef("collection_id"),
+        path=OuterRef("path"),
+        version__gt=OuterRef("version"),
+    )
+    return Document.objects.filter(~Exists(newer), tenant_id=tenant_id)
+
+
+def _matches(wanted: Wanted) -> Q:
+    condition = Q()
+    if wanted.state in (DocumentState.READY, DocumentState.FAILED):
+        condition &= Q(state=wanted.state)
+    elif wanted.state == "unfinished":
+        condition &= Q(state__in=UNFINISHED)
+    if wanted.name:
+        condition &= Q(path__icontains=wanted.name.replace("\0", ""))
+    if wanted.reason:
+        condition &= Q(state=DocumentState.FAILED, error_code=wanted.reason)
+    return condition
+
+
+def get_batch(tenant_id: uuid.UUID, collection_id: uuid.UUID, batch_id: uuid.UUID) -> Batch | None:
+    """A batch of the collection."""
+    return Batch.objects.filter(
+        tenant_id=tenant_id, collection_id=collection_id, id=batch_id
+    ).first()
+
+
+def versions_of(document: Document) -> QuerySet[Document]:
+    """All versions of a document's path, newest first; itself among them."""
+    return Document.objects.filter(
+        tenant_id=document.tenant_id, collection_id=document.collection_id, path=document.path
+    ).order_by("-version")
 
 
 def get_document_for(access: Access, document_id: uuid.UUID) -> Document | None:
@@ -109,6 +178,28 @@ def existing_document_ids(tenant_id: uuid.UUID, document_ids: Ids[uuid.UUID]) ->
 def chunks_of(tenant_id: uuid.UUID, document_id: uuid.UUID) -> QuerySet[Chunk]:
     """A document's chunks in reading order."""
     return Chunk.objects.filter(tenant_id=tenant_id, document_id=document_id).order_by("ordinal")
+
+
+def chunks_between(document: Document, first: int, last: int) -> list[Chunk]:
+    """The chunks that have text on pages `first` to `last`, in reading order.
+
+    Pages are in no index, but they rise with the ordinal: a few look-ups find both ends.
+    """
+    chunks = chunks_of(document.tenant_id, document.id)
+
+    def page_of(ordinal: int, end: str) -> int:
+        found = chunks.filter(ordinal=ordinal).values_list(end, flat=True).first()
+        return document.page_count if found is None else int(found)
+
+    ordinals = range(document.chunk_count)
+    start = bisect_left(ordinals, first, key=lambda each: page_of(each, "page_last"))
+    stop = bisect_right(ordinals, last, key=lambda each: page_of(each, "page_first"))
+    return list(chunks.filter(ordinal__gte=start, ordinal__lt=stop))
+
+
+def get_chunk(document: Document, chunk_id: uuid.UUID) -> Chunk | None:
+    """One chunk of the document."""
+    return chunks_of(document.tenant_id, document.id).filter(id=chunk_id).first()
 
 
 def pages_of(tenant_id: uuid.UUID, document_id: uuid.UUID) -> QuerySet[Page]:

@@ -66,22 +66,34 @@ def search(
     terms: Sequence[int],
     statistics: Statistics,
     limit: int,
+    document_ids: Sequence[uuid.UUID] | None = None,
 ) -> dict[uuid.UUID, float]:
-    """BM25 scores of the best `limit` chunks that share a term with the question, best first."""
+    """BM25 scores of the best `limit` chunks that share a term with the question, best first.
+
+    With `document_ids`, of those documents only.
+    """
     known = [term for term in terms if term in statistics.frequencies]
     if not known:
         return {}
     question = {term: n * statistics.idf(term) for term, n in Counter(known).items()}
+    narrowed, only = (
+        ("", [])
+        if document_ids is None
+        else (
+            "AND document_id = ANY(%s)",
+            [list(document_ids)],
+        )
+    )
     match = "|".join(f"'{term}'" for term in matching_terms(question, statistics))
     with connection.cursor() as cursor:
         cursor.execute(
-            """
+            f"""
             SELECT chunk_id, -(weights <#> %s::sparsevec) AS score
             FROM retrieval_chunkterms
-            WHERE tenant_id = %s AND collection_id = ANY(%s) AND terms @@ %s::tsquery
+            WHERE tenant_id = %s AND collection_id = ANY(%s) AND terms @@ %s::tsquery {narrowed}
             ORDER BY score DESC, chunk_id LIMIT %s
-            """,
-            [sparse_text(question), tenant_id, list(collection_ids), match, limit],
+            """,  # noqa: S608 - words of ours
+            [sparse_text(question), tenant_id, list(collection_ids), match, *only, limit],
         )
         return dict(cursor.fetchall())
 

@@ -18,7 +18,7 @@ from apps.retrieval.analysis import Word, detect_language, words_of
 from apps.retrieval.models import EmbeddingIndex
 from apps.retrieval.relevance import Evidence, coverage, relevance
 from apps.retrieval.texts import indexed_text
-from apps.retrieval.types import Candidate, Notice, Passage, Retrieval
+from apps.retrieval.types import Candidate, Notice, Passage, Retrieval, StageScores
 from apps.telemetry.hops import Hop, Trace
 from apps.tenants.scope import tenant_scope
 
@@ -50,6 +50,7 @@ class _Search:
     collection_ids: Sequence[uuid.UUID]
     limit: int
     language: str
+    document_ids: Sequence[uuid.UUID] | None = None  # None: all of the collections
     words: list[Word] = field(default_factory=list)
     index: EmbeddingIndex | None = None
     vector: Vectors | None = None  # None: search by words only
@@ -65,16 +66,20 @@ def retrieve(
     collection_ids: Sequence[uuid.UUID],
     trace: Trace,
     limit: int = 8,
+    document_ids: Sequence[uuid.UUID] | None = None,
 ) -> Retrieval:
     """The passages of the collections that suit `question`, best first, at most `limit`.
 
-    Only ready documents of the tenant are searched, whatever ids are given. A broken embedder or
+    Only ready documents of the tenant are searched, whatever ids are given; with `document_ids`,
+    only those of them, weighed as parts of their collections. A broken embedder or
     reranker degrades the result and adds a notice; it never raises for them. Records hops
     "embed", "search" and "rerank" in `trace`.
     """
     # NUL is the one character PostgreSQL and the encoders both refuse.
     text = question.replace("\0", " ")[: settings.QUESTION_MAX_CHARS]
-    search = _Search(tenant_id, text, list(collection_ids), limit, detect_language(text))
+    search = _Search(
+        tenant_id, text, list(collection_ids), limit, detect_language(text), document_ids
+    )
     with trace.hop("embed") as hop:
         _embed(search, hop)
     with trace.hop("search") as hop:
@@ -162,6 +167,7 @@ def _search_words(search: _Search) -> dict[uuid.UUID, float]:
         terms=terms,
         statistics=search.statistics,
         limit=LEG_CANDIDATES,
+        document_ids=search.document_ids,
     )
 
 
@@ -174,6 +180,7 @@ def _search_vectors(search: _Search, by_word: dict[uuid.UUID, float]) -> dict[uu
         collection_ids=search.collection_ids,
         question=search.vector,
         limit=LEG_CANDIDATES,
+        document_ids=search.document_ids,
     )
     rest = [chunk for chunk in by_word if chunk not in found]
     return found | vectors.score(index=search.index, chunk_ids=rest, question=search.vector)
@@ -228,6 +235,12 @@ def _passage(search: _Search, item: reranking.Ranked) -> Passage:
         char_end=chunk.char_end,
         score=item.score,
         relevance=relevance(evidence),
+        stages=StageScores(
+            bm25=item.candidate.bm25_score,
+            vector=item.candidate.vector_score,
+            fused=item.candidate.fused_score,
+            reranker=item.reranker_score,
+        ),
     )
 
 

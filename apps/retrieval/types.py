@@ -17,6 +17,16 @@ class Candidate:
 
 
 @dataclass(frozen=True)
+class StageScores:
+    """What each stage of search gave a passage; None where the stage did not see it."""
+
+    bm25: float | None
+    vector: float | None  # cosine, -1 to 1
+    fused: float
+    reranker: float | None  # on the reranker's own scale
+
+
+@dataclass(frozen=True)
 class Passage:
     """A chunk with its text, as it is shown, quoted and cited."""
 
@@ -31,6 +41,7 @@ class Passage:
     char_end: int
     score: float  # orders passages within one answer; no absolute meaning
     relevance: float  # 0 to 1, comparable between questions: is this about the question at all
+    stages: StageScores | None = None
 
 
 @dataclass(frozen=True)

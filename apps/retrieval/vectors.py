@@ -40,9 +40,21 @@ def search(
     collection_ids: Sequence[uuid.UUID],
     question: Vectors,
     limit: int,
+    document_ids: Sequence[uuid.UUID] | None = None,
 ) -> dict[uuid.UUID, float]:
-    """Cosines of the `limit` nearest chunks, nearest first. `question` has shape (dimensions,)."""
+    """Cosines of the `limit` nearest chunks, nearest first. `question` has shape (dimensions,).
+
+    With `document_ids`, of those documents only.
+    """
     dimensions = int(index.dimensions)
+    narrowed, only = (
+        ("", [])
+        if document_ids is None
+        else (
+            "AND document_id = ANY(%s)",
+            [list(document_ids)],
+        )
+    )
     # A CTE of its own, not joined to anything: the planner then keeps ORDER BY and LIMIT together.
     return _scores(
         f"""
@@ -50,12 +62,12 @@ def search(
             SELECT chunk_id,
                 embedding::halfvec({dimensions}) <#> %s::halfvec({dimensions}) AS distance
             FROM retrieval_chunkvector
-            WHERE tenant_id = %s AND index_id = %s AND collection_id = ANY(%s)
+            WHERE tenant_id = %s AND index_id = %s AND collection_id = ANY(%s) {narrowed}
             ORDER BY distance LIMIT %s
         )
         SELECT chunk_id, -distance FROM nearest ORDER BY distance, chunk_id
-        """,  # noqa: S608 - an integer of ours
-        [_text(question), index.tenant_id, index.id, list(collection_ids), limit],
+        """,  # noqa: S608 - an integer and words of ours
+        [_text(question), index.tenant_id, index.id, list(collection_ids), *only, limit],
     )
 
 
