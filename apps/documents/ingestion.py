@@ -9,7 +9,8 @@ write is by whoever still holds the job.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -27,7 +28,7 @@ from apps.documents.tokenizer import tokenizer_file
 from apps.telemetry.hops import Trace
 from apps.telemetry.services import record_trace
 from apps.tenants.scope import tenant_scope
-from worker.sandbox import Limits, SandboxError, run_sandboxed_stream
+from worker.sandbox import Limits, SandboxCrashed, SandboxError, run_sandboxed_stream
 
 T = TypeVar("T")
 
@@ -59,35 +60,43 @@ def ingest_next() -> bool:
     claim = jobs.take(Stage.INGEST)
     if claim is None:
         return False
-    document = jobs.begin(claim, DocumentState.PARSING)
-    if document is None:
-        return True
+    try:
+        with jobs.noting_crashes(claim):
+            document = jobs.begin(claim, DocumentState.PARSING)
+            if document is not None:
+                _ingest_or_say_why(document, claim)
+    finally:
+        jobs.wake_others()
+    return True
+
+
+def _ingest_or_say_why(document: Document, claim: Claim) -> None:
     trace = Trace(claim.tenant_id, "ingestion", trace_id=claim.document_id)
     try:
         _ingest(document, claim, trace)
     except _Lost:
-        pass
+        trace.hops[0].end_as("skipped", "document_gone")
     except (DocumentError, SandboxError) as exc:
         _give_up(claim, exc)
     finally:
         record_trace(trace)
-    jobs.wake_workers(Stage.INGEST, at_most=1)
-    return True
 
 
 def _give_up(claim: Claim, exc: DocumentError | SandboxError) -> None:
-    if exc.retryable:
-        jobs.wait(claim, delay_s=_RETRY_S, code=exc.code, message=str(exc))
-    else:
-        jobs.mark_failed(claim, code=exc.code, message=str(exc))
+    code, message = exc.code, str(exc)
+    if not (exc.retryable and jobs.wait(claim, delay_s=_RETRY_S, code=code, message=message)):
+        jobs.mark_failed(claim, code=code, message=message)
 
 
 def _ingest(document: Document, claim: Claim, trace: Trace) -> None:
     writer = _Writer(document, claim)
     with trace.hop("parse", wait_ms=claim.wait_ms) as parse:
         parse.set(bytes=document.size_bytes)
-        for section, last in _with_last(_read(document, claim)):
-            writer.write(section, last=last)
+        with closing(_read(document, claim)) as sections:
+            for section, last in _with_last(sections):
+                writer.write(section, last=last)
+        if not writer.passed_on:
+            raise SandboxCrashed("its reader found nothing in it. It may be damaged.")
         parse.set(pages=writer.pages, chars=writer.chars, write_ms=round(writer.write_ms, 1))
     # Both happen in one process, in turn: it says how long each took.
     with trace.hop("chunk") as chunk:
@@ -96,7 +105,7 @@ def _ingest(document: Document, claim: Claim, trace: Trace) -> None:
     chunk.work_ms = writer.chunk_ms
 
 
-def _read(document: Document, claim: Claim) -> Iterator[Section]:
+def _read(document: Document, claim: Claim) -> Generator[Section]:
     hold = partial(_hold, claim)
     tokenizer = tokenizer_file()
     try:
@@ -116,7 +125,9 @@ def _read(document: Document, claim: Claim) -> Iterator[Section]:
                 on_tick=hold,
                 preload=("apps.documents.tokens:load_counter", tokenizer) if tokenizer else None,
             )
-            yield from map(load_section, items)
+            with closing(items):  # which ends the process, wherever reading stops
+                for item in items:
+                    yield load_section(item)
     except (DocumentError, SandboxError):
         hold()  # its file may be missing because it was deleted: then there is nobody to tell
         raise
@@ -161,6 +172,7 @@ class _Writer:
     tokens: int = 0
     chunk_ms: float = 0.0
     write_ms: float = 0.0
+    passed_on: bool = False
 
     def write(self, section: Section, *, last: bool) -> None:
         start = timezone.now()
@@ -226,7 +238,7 @@ class _Writer:
             updated_at=timezone.now(),
         )
         if last:
-            jobs.pass_on(self.claim, Stage.INDEX)
+            self.passed_on = jobs.pass_on(self.claim, Stage.INDEX)
 
 
 def _insert(table: str, columns: Mapping[str, str], rows: Sequence[Sequence[object]]) -> None:

@@ -197,10 +197,10 @@ class Job(models.Model):
     )
     stage = models.CharField(max_length=6, choices=Stage)
     # Start tag of start-time fair queueing: the lowest is next, and each document moves its
-    # tenant's next one up by one (see `apps.documents.jobs`).
+    # tenant's next one up by one (see `apps.documents.turns`).
     turn = models.BigIntegerField()
     attempt = models.PositiveSmallIntegerField(default=0)  # times taken without getting further
-    # Counts every taking. Whoever took the job last owns it while the lease lasts.
+    # Counts every taking and putting back. Whoever took the job last owns it while the lease lasts.
     fence = models.PositiveIntegerField(default=0)
     lease_expires_at = models.DateTimeField(null=True)
     not_before = models.DateTimeField(null=True)  # waiting for something outside
@@ -313,3 +313,103 @@ class Chunk(models.Model):
 
     def __str__(self) -> str:
         return f"chunk {self.ordinal} of {self.document_id}"
+
+
+class Source(models.Model):
+    """A folder, or a prefix of a bucket, that a collection is kept in step with."""
+
+    class Kind(models.TextChoices):
+        FOLDER = "folder", "Folder"
+        S3 = "s3", "S3 prefix"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    tenant = models.ForeignKey(Tenant, models.CASCADE, db_index=False)
+    collection = models.ForeignKey(
+        Collection, models.DO_NOTHING, related_name="sources", db_constraint=False, db_index=False
+    )
+    kind = models.CharField(max_length=6, choices=Kind)
+    location = models.CharField(max_length=500)  # /srv/handbooks, or bucket/prefix/
+    every_minutes = models.PositiveIntegerField()
+    enabled = models.BooleanField(default=True)
+    removing = models.BooleanField(default=False)  # goes once its documents have gone
+    # So many documents may go although that is most of them: a person has confirmed it.
+    removals_allowed = models.PositiveIntegerField(default=0)
+    last_started_at = models.DateTimeField(null=True)
+    last_finished_at = models.DateTimeField(null=True)
+    outcome = models.JSONField(default=dict)  # of the last run (apps/documents/syncing.py)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["tenant", "id"], name="source_tenant_id"),
+            models.UniqueConstraint(
+                fields=["tenant", "collection", "kind", "location"], name="source_once"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} source {self.id}"
+
+
+class SourceFile(models.Model):
+    """A file of a source as it was when last looked at, and the document it came to.
+
+    It is what tells a change without reading the file, and which documents a source has brought:
+    only those go when their file goes.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    tenant = models.ForeignKey(Tenant, models.CASCADE, db_index=False)
+    source = models.ForeignKey(
+        Source, models.DO_NOTHING, related_name="files", db_constraint=False, db_index=False
+    )
+    path = models.CharField(max_length=500)
+    size_bytes = models.BigIntegerField()
+    stamp = models.CharField(max_length=200)  # time of change in ns, or the store's etag
+    sha256 = models.CharField(max_length=64, blank=True)
+    # None: it was refused, is the same as another, or its document was deleted by a person.
+    document = models.ForeignKey(
+        Document, models.DO_NOTHING, related_name="+", null=True, db_constraint=False,
+        db_index=False,
+    )  # fmt: skip
+    code = models.CharField(max_length=60, blank=True)  # why it came to nothing
+    message = models.CharField(max_length=500, blank=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["tenant", "source", "path"], name="source_file_once"),
+            # Also finds the file of a document that is deleted.
+            models.UniqueConstraint(fields=["tenant", "document"], name="source_file_document"),
+        ]
+
+    def __str__(self) -> str:
+        return f"file {self.id} of {self.source_id}"
+
+
+class SourceRun(models.Model):
+    """When a source is next in turn, and who is at it.
+
+    Like `Job`, it holds no readable text and has no policy: the clock looks over all tenants.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    tenant = models.ForeignKey(Tenant, models.CASCADE, db_index=False)
+    source = models.ForeignKey(
+        Source, models.DO_NOTHING, related_name="runs", db_constraint=False, db_index=False
+    )
+    due_at = models.DateTimeField(null=True)  # None while it is paused
+    lease_expires_at = models.DateTimeField(null=True)
+    fence = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["tenant", "source"], name="source_run_once"),
+        ]
+        indexes: ClassVar = [
+            # The source that has been due for longest.
+            models.Index(fields=["due_at"], name="source_run_due"),
+        ]
+
+    def __str__(self) -> str:
+        return f"run of {self.source_id}"

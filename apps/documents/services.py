@@ -87,6 +87,7 @@ def delete_collection(*, tenant: Tenant, collection: Collection, actor: User | N
     The database removes what hangs on the row; files go after the commit.
     """
     with tenant_scope(tenant.id):
+        bool(Collection.objects.select_for_update().filter(tenant=tenant, id=collection.id))
         _remove_files_later(
             tenant.id, Document.objects.filter(tenant=tenant, collection=collection)
         )
@@ -128,7 +129,7 @@ def receive_upload(
     becomes its next version; the one before answers until that is ready. The document counts once
     its bytes are on disk and its row is committed; until then nothing is left of it. Raises
     FileTooLarge, EmptyFile, or DuplicateDocument, which carries the document that has the same
-    bytes.
+    bytes; where that is an earlier version under this path, the later ones are withdrawn.
     """
     trace = Trace(tenant.id, "ingestion")
     with trace.hop("receive") as hop, files.receive(file) as received:
@@ -144,13 +145,18 @@ def receive_upload(
         )
         document.name = document.path.rpartition("/")[2]
         trace.trace_id = document.id
-        with tenant_scope(tenant.id):
-            _refuse_duplicate(document)
-        # Outside of a transaction: storage may be a slow one.
-        document.storage_key = files.store(
-            received, files.storage_key(tenant.id, document.id, received.sha256)
-        )
-        _insert(document, user)
+        try:
+            with tenant_scope(tenant.id):
+                _refuse_duplicate(document)
+            # Outside of a transaction: storage may be a slow one.
+            document.storage_key = files.store(
+                received, files.storage_key(tenant.id, document.id, received.sha256)
+            )
+            _insert(document, user)
+        except DuplicateDocument as exc:
+            if exc.document.path == document.path:
+                _withdraw_later_versions(exc.document)
+            raise
     record_trace(trace)
     return document
 
@@ -191,14 +197,16 @@ def retry_failed(
     How many that were.
     """
     with tenant_scope(tenant.id):
+        _lock(collection.id)
         failed = Document.objects.filter(
             tenant=tenant, collection=collection, state=DocumentState.FAILED
         )
         if code:
             failed = failed.filter(error_code=code)
-        documents = list(failed.order_by("created_at", "id"))
-        for document in documents:
-            _send_again(tenant, document, [DocumentState.FAILED])
+        documents = list(failed.order_by("id").select_for_update(no_key=True))
+        _reset(failed.filter(id__in=[document.id for document in documents]))
+        for document in sorted(documents, key=lambda each: (each.created_at, each.id)):
+            jobs.submit(document)
         if documents:
             _audit("collection.retried", collection, actor)
     return len(documents)
@@ -248,7 +256,11 @@ def delete_tenant(*, tenant: Tenant, actor: User | None) -> None:
             actor_id=actor.id if actor else None,
             subject_id=tenant.id,
         )
+        # Collections first: their documents go in the order in which workers take locks.
+        collections = Collection.objects.filter(tenant=tenant).order_by("id")
+        bool(collections.select_for_update())
         _remove_files_later(tenant.id, Document.objects.filter(tenant=tenant))
+        collections.delete()
         Tenant.objects.filter(id=tenant.id).delete()
 
 
@@ -256,16 +268,20 @@ def _send_again(
     tenant: Tenant, document: Document, states: Sequence[str], **changes: object
 ) -> None:
     """In the open transaction. Raises NotRetryable when it is in none of `states`."""
-    reset = Document.objects.filter(tenant=tenant, id=document.id, state__in=states).update(
+    documents = Document.objects.filter(tenant=tenant, id=document.id, state__in=states)
+    if not _reset(documents, **changes):
+        raise NotRetryable("Only a document that failed can be tried again.")
+    jobs.submit(document)
+
+
+def _reset(documents: QuerySet[Document], **changes: object) -> int:
+    return documents.update(
         state=DocumentState.RECEIVED,
         error_code="",
         error_message="",
         updated_at=timezone.now(),
         **changes,
     )
-    if not reset:
-        raise NotRetryable("Only a document that failed can be tried again.")
-    jobs.submit(document)
 
 
 def _save_named(collection: Collection, **options: object) -> None:
@@ -309,7 +325,8 @@ def _insert(document: Document, user: User | None) -> None:
     """Save the row with its job; the file goes again when that fails.
 
     Of two uploads of the same bytes at once, one is told; of two that are versions of the same
-    path, one takes the next number.
+    path, one takes the next number. Where the database was lost, the row may be there all the
+    same: then the file stays.
     """
     try:
         for attempt in range(1, _VERSION_ATTEMPTS + 1):
@@ -329,6 +346,22 @@ def _insert(document: Document, user: User | None) -> None:
         raise
 
 
+def _withdraw_later_versions(document: Document) -> None:
+    """The file is again what it was in this version: what came after it must not replace it."""
+    with tenant_scope(document.tenant_id):
+        _lock(document.collection_id)
+        versions = Document.objects.filter(
+            tenant_id=document.tenant_id,
+            collection_id=document.collection_id,
+            path=document.path,
+        )
+        current = versions.filter(
+            id=document.id, state__in=[*jobs.UNFINISHED, DocumentState.READY]
+        ).first()
+        if current is not None:
+            jobs.supersede(versions.filter(version__gt=current.version))
+
+
 def _next_version(document: Document) -> int:
     last = Document.objects.filter(
         tenant=document.tenant, collection=document.collection, path=document.path
@@ -342,8 +375,9 @@ def _lock(collection_id: uuid.UUID) -> None:
 
 
 def _remove_files_later(tenant_id: uuid.UUID, documents: QuerySet[Document]) -> None:
-    """Once the deletion is committed, their files go."""
-    for document in documents.only("id", "storage_key", "unlocked_key"):
+    """Once the deletion is committed, their files go. They are held, so that none gets another."""
+    held = documents.order_by("id").select_for_update()
+    for document in held.only("id", "storage_key", "unlocked_key"):
         keys = [key for key in (document.storage_key, document.unlocked_key) if key]
         transaction.on_commit(partial(_remove_files, tenant_id, document.id, keys))
 

@@ -21,6 +21,7 @@ from apps.retrieval.models import (
     EmbeddingIndex,
     StagedChunk,
 )
+from apps.retrieval.texts import indexed_text
 
 LANGUAGE_SAMPLE_CHUNKS = 5
 
@@ -44,9 +45,17 @@ class TermRow:
         )
 
 
-def term_rows(document: Document, chunks: Sequence[Chunk], texts: Sequence[str]) -> list[TermRow]:
-    """Analyse the chunks' texts in the document's language, or the one it seems to be in."""
-    language = document.language or detect_language(" ".join(texts[-LANGUAGE_SAMPLE_CHUNKS:]))
+def language_of(document: Document) -> str:
+    """The document's language, or the one its longest chunks seem to be in."""
+    if document.language:
+        return document.language
+    chunks = Chunk.objects.filter(tenant_id=document.tenant_id, document_id=document.id)
+    longest = chunks.only("text", "heading_path").order_by("-token_count", "-ordinal")
+    return detect_language(" ".join(map(indexed_text, longest[:LANGUAGE_SAMPLE_CHUNKS])))
+
+
+def term_rows(language: str, chunks: Sequence[Chunk], texts: Sequence[str]) -> list[TermRow]:
+    """Analyse the chunks' texts in a language."""
     analysed = []
     for chunk, text in zip(chunks, texts, strict=True):
         terms = terms_of(text, language)
@@ -65,7 +74,7 @@ def replace(
 
     The caller holds the transaction and the collection's lock.
     """
-    average = weighing_average(document, terms)
+    average = weighing_average(document, [row.length for row in terms])
     key = {"tenant_id": document.tenant_id, "document_id": document.id}
     ChunkVector.objects.filter(**key, index=index).delete()
     ChunkTerms.objects.filter(**key).delete()
@@ -81,24 +90,19 @@ def remove(tenant_id: uuid.UUID, document_ids: Sequence[uuid.UUID]) -> None:
     StagedChunk.objects.filter(**key).delete()
 
 
-def weighing_average(document: Document, terms: Sequence[TermRow]) -> float:
-    """The average length all weights of the collection share; its first document sets it."""
+def weighing_average(document: Document, lengths: Sequence[int]) -> float:
+    """The average length all weights of the collection share.
+
+    Where it has no chunks yet, that of the chunks with these `lengths`, its first.
+    """
     statistics, _ = CollectionStatistics.objects.get_or_create(
         tenant_id=document.tenant_id, collection_id=document.collection_id
     )
     if statistics.weighted_with_average <= 0 or statistics.chunk_count == 0:
-        average = sum(row.length for row in terms) / len(terms) if terms else 0.0
+        average = sum(lengths) / len(lengths) if lengths else 0.0
         statistics.weighted_with_average = max(average, 1.0)
         statistics.save(update_fields=["weighted_with_average"])
     return statistics.weighted_with_average
-
-
-def stored_average(document: Document) -> float:
-    """The average length the collection's weights have been made with."""
-    found = CollectionStatistics.objects.get(
-        tenant_id=document.tenant_id, collection_id=document.collection_id
-    )
-    return found.weighted_with_average
 
 
 def _copy_vectors(

@@ -48,11 +48,7 @@ def stage(
     terms: Sequence[TermRow],
 ) -> None:
     """Keep these rows, in the caller's transaction, which holds the job."""
-    average = (
-        rows.stored_average(document)
-        if _staged(document, index).exists()
-        else rows.weighing_average(document, terms)
-    )
+    average = rows.weighing_average(document, [term.length for term in terms])
     owner = (document.tenant_id, document.id, index.id)
     rows.copy(
         "COPY retrieval_stagedchunk (tenant_id, document_id, index_id, chunk_id, embedding, "
@@ -70,7 +66,8 @@ def publish(document: Document, index: EmbeddingIndex) -> None:
     The caller holds the collection's lock: the weights of a collection share one average, and
     rows staged with another are weighed anew.
     """
-    average = rows.stored_average(document)
+    lengths = _staged(document, index).values_list("length", flat=True)
+    average = rows.weighing_average(document, list(lengths))
     key = {"tenant_id": document.tenant_id, "document_id": document.id}
     ChunkVector.objects.filter(**key, index=index).delete()
     ChunkTerms.objects.filter(**key).delete()

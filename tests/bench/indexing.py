@@ -14,7 +14,7 @@ from django.db.models import Sum
 from apps.documents import services
 from apps.documents.models import Chunk, Collection, Document, DocumentState
 from apps.inference.registry import get_embedder
-from apps.retrieval.indexing import EMBED_BATCH
+from apps.retrieval.embedding import EMBED_BATCH
 from apps.retrieval.texts import indexed_text
 from apps.telemetry.models import Span
 from apps.tenants.scope import tenant_scope

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
-from datetime import timedelta
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.core.files.storage import default_storage
 from django.utils import timezone
 
-from apps.documents import ingestion, jobs, services, sweeping
+from apps.documents import files, ingestion, jobs, services, sweeping
+from apps.documents.errors import StorageUnavailable
 from apps.documents.ingestion import ingest_next
-from apps.documents.models import Chunk, Document, DocumentState, Page
+from apps.documents.models import Chunk, Collection, Document, DocumentState, Job, Page, Stage
 from apps.telemetry.models import Span
 from apps.tenants.models import Tenant
 from apps.tenants.scope import tenant_scope
@@ -41,7 +44,9 @@ def test_a_document_gets_pages_and_chunks_and_waits_for_indexing(upload: Upload)
     pages, chunks = pages_and_chunks(document)
     assert document.state == DocumentState.INDEXING
     assert (document.kind, document.page_count) == ("text/markdown", 1)
-    assert (document.chunk_count, document.lease_expires_at) == (len(chunks), None)
+    assert document.chunk_count == len(chunks)
+    job = Job.objects.get(document=document)
+    assert (job.stage, job.attempt, job.lease_expires_at) == (Stage.INDEX, 0, None)
     assert "".join(page.text for page in pages) == GUIDE.decode()
     assert [chunk.heading_path for chunk in chunks] == ["Guide", "Guide › Install"]
 
@@ -72,7 +77,7 @@ def test_hops_of_an_ingestion_are_found_by_the_documents_id(upload: Upload) -> N
         (os.urandom(4096), "noise.bin", "unreadable_kind"),
         (b"PK\x03\x04cut off", "report.docx", "damaged"),
         (b"%PDF-1.7\nnothing else", "a.pdf", "damaged"),
-        (b"\x89PNG\r\n\x1a\n" + bytes(64), "scan.png", "unreadable_kind"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(64), "scan.png", "no_text"),
     ],
 )
 def test_what_cannot_be_read_fails_with_a_reason(
@@ -96,23 +101,41 @@ def test_ingesting_twice_makes_nothing_twice(upload: Upload) -> None:
     assert pages_and_chunks(document) == before
 
 
+def while_parsed(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> list[bool]:
+    """Have `act` happen when the sandbox has given its first section; says if it was ended."""
+    stream = ingestion.run_sandboxed_stream
+    ended: list[bool] = []
+
+    def act_then_go_on(*args: Any, **options: Any) -> Iterator[Any]:
+        items = stream(*args, **options)
+        try:
+            for item in items:
+                act()
+                yield item
+        finally:
+            items.close()
+            ended.append(True)
+
+    monkeypatch.setattr(ingestion, "run_sandboxed_stream", act_then_go_on)
+    return ended
+
+
 def test_a_document_deleted_while_it_is_parsed_leaves_nothing(
     upload: Upload, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     document = upload(GUIDE, "guide.md")
-    parse = ingestion._parse
-
-    def parse_then_delete(*args: object) -> object:
-        text = parse(*args)  # type: ignore[arg-type]
-        services.delete_document(tenant=tenant, document=document, actor=None)
-        return text
-
-    monkeypatch.setattr(ingestion, "_parse", parse_then_delete)
+    ended = while_parsed(
+        monkeypatch,
+        lambda: services.delete_document(tenant=tenant, document=document, actor=None),
+    )
     ingest_next()
+    assert ended == [True]
     with tenant_scope(tenant.id):
         assert not Document.objects.exists()
         assert not Page.objects.exists()
         assert not Chunk.objects.exists()
+    span = Span.objects.get(trace_id=document.id, hop="parse")
+    assert (span.status, span.error_code) == ("skipped", "document_gone")
 
 
 def test_a_missing_file_fails_the_document(upload: Upload) -> None:
@@ -125,95 +148,65 @@ def test_an_attempt_that_was_taken_over_writes_nothing(
     upload: Upload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     document = upload(GUIDE, "guide.md")
-    chunk = ingestion._chunk
+    taken: list[jobs.Claim | None] = []
 
-    def chunk_slowly(*args: object) -> object:
-        with tenant_scope(document.tenant_id):
-            Document.objects.filter(id=document.id).update(attempt=2)
-        return chunk(*args)  # type: ignore[arg-type]
+    def take_over() -> None:
+        Job.objects.filter(document=document).update(lease_expires_at=timezone.now())
+        taken.append(jobs.take(Stage.INGEST))
 
-    monkeypatch.setattr(ingestion, "_chunk", chunk_slowly)
-    assert ingest(document).state == DocumentState.CHUNKING
+    ended = while_parsed(monkeypatch, take_over)
+    assert ingest(document).state == DocumentState.PARSING
     assert pages_and_chunks(document) == ([], [])
+    assert ended == [True]
+    assert taken[0] is not None
+    assert jobs.renew(taken[0])
 
 
-def claim(document: Document, lease_s: int = 60) -> Document | None:
-    return jobs.claim(
-        tenant_id=document.tenant_id,
-        document_id=document.id,
-        from_states=(DocumentState.RECEIVED, DocumentState.PARSING),
-        to_state=DocumentState.PARSING,
-        lease_s=lease_s,
-    )
+def test_storage_that_is_away_is_waited_for(
+    upload: Upload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = upload(GUIDE, "guide.md")
+
+    def away(key: str) -> object:
+        raise StorageUnavailable("The file storage does not answer.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "local_path", away)
+        waits = ingest(document)
+    assert (waits.state, waits.error_code) == (DocumentState.PARSING, "storage_unavailable")
+    assert not ingest_next()
+    Job.objects.filter(document=document).update(not_before=timezone.now())
+    assert ingest(document).state == DocumentState.INDEXING
 
 
-def test_a_held_document_cannot_be_claimed_again(upload: Upload) -> None:
-    document = upload(GUIDE)
-    assert claim(document) is not None
-    assert claim(document) is None
-
-
-def test_a_document_that_keeps_crashing_is_given_up(upload: Upload) -> None:
-    document = upload(GUIDE)
-    for _ in range(jobs.ATTEMPTS_MAX):
-        assert claim(document, lease_s=-1) is not None
-    assert claim(document) is None
-    failed = reload(document)
-    assert (failed.state, failed.error_code) == (DocumentState.FAILED, "kept_crashing")
-    assert "kept crashing" in failed.error_message
+def test_a_reader_that_gives_nothing_fails_the_document(
+    upload: Upload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingestion, "run_sandboxed_stream", lambda *_, **__: (x for x in ()))
+    assert ingest(upload(GUIDE, "guide.md")).error_code == "crashed"
 
 
 def test_a_failed_document_can_be_retried(upload: Upload, tenant: Tenant) -> None:
     document = ingest(upload(os.urandom(4096), "noise.bin"))
+    assert not Job.objects.exists()
     services.retry_document(tenant=tenant, document=document, actor=None)
     again = reload(document)
-    assert (again.state, again.attempt, again.error_message) == (DocumentState.RECEIVED, 0, "")
+    assert (again.state, again.error_code, again.error_message) == (DocumentState.RECEIVED, "", "")
+    job = Job.objects.get(document=document)
+    assert (job.stage, job.attempt) == (Stage.INGEST, 0)
 
 
-@pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    names: list[str] = []
-    monkeypatch.setattr(
-        sweeping, "enqueue", lambda name, *, tenant_id, **arguments: names.append(name)
-    )
-    return names
-
-
-def age(document: Document, **fields: object) -> None:
-    with tenant_scope(document.tenant_id):
-        Document.objects.filter(id=document.id).update(
-            updated_at=timezone.now() - timedelta(minutes=5), **fields
-        )
-
-
-def test_the_sweeper_sends_again_what_nobody_claimed(upload: Upload, sent: list[str]) -> None:
-    age(upload(GUIDE))
-    assert sweeping.sweep() == 1
-    assert sent == ["documents.ingest_document"]
-
-
-def test_the_sweeper_sends_a_dead_workers_document_to_its_stage(
-    upload: Upload, sent: list[str]
+def test_all_failed_documents_or_those_with_one_reason_are_retried(
+    upload: Upload, tenant: Tenant, collection: Collection
 ) -> None:
-    past = timezone.now() - timedelta(seconds=1)
-    age(upload(GUIDE), state=DocumentState.INDEXING, lease_expires_at=past)
-    sweeping.sweep()
-    assert sent == ["retrieval.index_document"]
-
-
-def test_the_sweeper_leaves_what_is_new_held_or_finished(upload: Upload, sent: list[str]) -> None:
-    upload(b"just arrived")
-    claim(upload(b"held by a worker"))
-    age(upload(b"finished"), state=DocumentState.READY)
-    assert sweeping.sweep() == 0
-
-
-def test_the_sweeper_does_not_pile_up_on_a_backlog(
-    upload: Upload, sent: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    age(upload(GUIDE))
-    monkeypatch.setattr(sweeping, "queue_length", lambda queue: 7)
-    assert sweeping.sweep() == 0
+    archive = ingest(upload(b"PK\x03\x04rest", "a.zip"))
+    noise = ingest(upload(os.urandom(4096), "noise.bin"))
+    retry = partial(services.retry_failed, tenant=tenant, collection=collection, actor=None)
+    assert retry(code="archive") == 1
+    assert reload(archive).state == DocumentState.RECEIVED
+    assert reload(noise).state == DocumentState.FAILED
+    assert (retry(), retry()) == (1, 0)
+    assert Job.objects.count() == 2
 
 
 def test_abandoned_uploads_are_removed_after_a_day(upload: Upload, settings) -> None:
@@ -234,7 +227,9 @@ def test_a_dead_broker_does_not_lose_or_refuse_an_upload(
     def refuse(*args: object, **kwargs: object) -> None:
         raise OperationalError("no broker")
 
-    monkeypatch.setattr(enqueue_module.app, "send_task", refuse)
-    with django_capture_on_commit_callbacks(execute=True):
-        document = upload(GUIDE)
+    with monkeypatch.context() as patched:
+        patched.setattr(enqueue_module.app, "send_task", refuse)
+        with django_capture_on_commit_callbacks(execute=True):
+            document = upload(GUIDE)
     assert reload(document).state == DocumentState.RECEIVED
+    assert sweeping.sweep() == 1

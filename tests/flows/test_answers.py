@@ -227,9 +227,8 @@ def chapter(number: int) -> bytes:
 def let_leases_run_out(stack: Stack) -> None:
     """Let the minutes pass after which the sweeper takes up what a dead worker held."""
     stack.rows(
-        "UPDATE documents_document SET updated_at = updated_at - interval '1 hour', "
-        "lease_expires_at = lease_expires_at - interval '1 hour' "
-        "WHERE state NOT IN ('ready', 'failed') RETURNING id"
+        "UPDATE documents_job SET lease_expires_at = lease_expires_at - interval '1 hour', "
+        "not_before = not_before - interval '1 hour' RETURNING id"
     )
     stack.manage(
         "shell",

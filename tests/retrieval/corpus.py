@@ -141,7 +141,7 @@ def write_rows(document: Document) -> EmbeddingIndex:
         chunks = list(Chunk.objects.filter(tenant_id=tenant_id, document=document))
         texts = [indexed_text(chunk) for chunk in chunks]
         vectors = [vector.astype(np.float16) for vector in map(WordEmbedder().embed_query, texts)]
-        terms = rows.term_rows(document, chunks, texts)
+        terms = rows.term_rows(rows.language_of(document), chunks, texts)
         rows.replace(document, index, chunks, vectors, terms)
         Document.objects.filter(tenant_id=tenant_id, id=document.id).update(
             state=DocumentState.READY

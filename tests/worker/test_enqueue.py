@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from collections.abc import Iterator
@@ -12,22 +13,23 @@ from django.db import transaction
 
 from worker import enqueue as enqueue_module
 from worker.celery import INDEX, INGEST, MAINTENANCE, app, broker_url
-from worker.enqueue import enqueue, queue_length
+from worker.enqueue import enqueue, queue_length, wake
 
 pytestmark = pytest.mark.django_db
 
 TENANT = uuid.uuid4()
 
 
+def purge() -> None:
+    """Empty all queues; declared first, as a worker does: what is bound wrongly shows only then."""
+    with app.connection_for_write() as connection:
+        for queue in app.conf.task_queues:
+            queue(connection.default_channel).declare()
+            connection.default_channel.queue_purge(queue.name)
+
+
 @pytest.fixture(autouse=True)
 def _empty_queues() -> Iterator[None]:
-    def purge() -> None:
-        # Declared first, as a worker does: what is bound wrongly shows only then.
-        with app.connection_for_write() as connection:
-            for queue in app.conf.task_queues:
-                queue(connection.default_channel).declare()
-                connection.default_channel.queue_purge(queue.name)
-
     purge()
     yield
     purge()
@@ -36,8 +38,8 @@ def _empty_queues() -> Iterator[None]:
 @pytest.mark.parametrize(
     ("task", "queue"),
     [
-        ("documents.ingest_document", INGEST),
-        ("retrieval.index_document", INDEX),
+        ("documents.ingest_next", INGEST),
+        ("retrieval.index_next", INDEX),
         ("documents.sweep", MAINTENANCE),
     ],
 )
@@ -50,11 +52,19 @@ def test_a_task_goes_to_its_queue(
     assert lengths == {INGEST: 0, INDEX: 0, MAINTENANCE: 0} | {queue: 1}
 
 
+def test_waking_says_nothing_but_that_there_is_work(django_capture_on_commit_callbacks) -> None:
+    with django_capture_on_commit_callbacks(execute=True):
+        wake("documents.ingest_next")
+    with app.connection_for_read() as connection:
+        message = connection.default_channel.basic_get(INGEST, no_ack=True)
+    assert json.loads(message.body)[:2] == [[], {}]
+
+
 def test_nothing_is_sent_when_the_transaction_is_undone(
     django_capture_on_commit_callbacks,
 ) -> None:
     with django_capture_on_commit_callbacks(execute=True), transaction.atomic():
-        enqueue("documents.ingest_document", tenant_id=TENANT, document_id="x")
+        enqueue("documents.ingest_next", tenant_id=TENANT, document_id="x")
         transaction.set_rollback(True)
     assert queue_length(INGEST) == 0
 
@@ -72,7 +82,7 @@ def test_a_dead_broker_is_logged_and_soon(
 ) -> None:
     start = time.monotonic()
     with django_capture_on_commit_callbacks(execute=True):
-        enqueue("documents.ingest_document", tenant_id=TENANT, document_id="x")
+        enqueue("documents.ingest_next", tenant_id=TENANT, document_id="x")
     assert time.monotonic() - start < 5
     assert "sweeper" in caplog.text
 
