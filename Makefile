@@ -1,4 +1,4 @@
-.PHONY: run test fast check bench setup clean
+.PHONY: run test fast check bench soak setup clean
 
 run: ## the one-machine stack; ONCE=1 ends it after the first answer, PORT= moves it
 	@scripts/serve
@@ -14,6 +14,9 @@ check: ## lint, types, layers, settings, migrations
 
 bench: ## measure the whole stack
 	@scripts/bench
+
+soak: ## kill every part again and again while documents are ingested; MINUTES= (10)
+	@scripts/soak
 
 setup: ## .venv with the locked dependencies
 	@scripts/setup

@@ -37,14 +37,21 @@ _COMMANDS = {
     "worker": "celery",
     "site": "daphne",
     "redis": "redis-server",
+    "postgres": "bin/postgres",
 }
+# The process that forks the sandboxes is a child of the worker, or of the site.
+_ZYGOTE = "zygote_main"
 
 
 @dataclass
 class Stack:
-    """A running stack with the demo's people and no documents."""
+    """A running stack with the demo's people and no documents.
+
+    `settings` are given to every part, and to `manage.py`.
+    """
 
     var: Path
+    settings: dict[str, str] = field(default_factory=dict)
     port: int = field(default_factory=free_port)
     _supervisor: subprocess.Popen[bytes] | None = None
     _cookies: dict[str, str] = field(default_factory=dict)
@@ -61,7 +68,9 @@ class Stack:
     def environment(self) -> dict[str, str]:
         """For `manage.py`: finds the running stack, or the stopped one's data, by VAR_DIR."""
         return clean_environment(
-            VAR_DIR=str(self.var), PORT=str(self.port), INFERENCE_THREADS="1", LOG_LEVEL="WARNING"
+            VAR_DIR=str(self.var),
+            PORT=str(self.port),
+            **{"INFERENCE_THREADS": "1", "LOG_LEVEL": "WARNING", **self.settings},
         )
 
     @property
@@ -86,8 +95,8 @@ class Stack:
             )
         return self._cookies[who]
 
-    def start(self) -> None:
-        """Start every part and return when all are up."""
+    def start(self, *, people: bool = True) -> None:
+        """Start every part and return when all are up; `people`: with the demo's."""
         all_up_file(StateDir(self.var)).unlink(missing_ok=True)
         with self._log.open("ab") as log:
             self._supervisor = subprocess.Popen(
@@ -99,7 +108,8 @@ class Stack:
                 stderr=subprocess.STDOUT,
             )
         eventually(self._is_up, within_s=STARTING_S, what="the stack to come up")
-        self.manage("shell", "--verbosity=0", "--command", _MAKE_PEOPLE)
+        if people:
+            self.manage("shell", "--verbosity=0", "--command", _MAKE_PEOPLE)
 
     def stop(self) -> None:
         """End every part; nothing is left running."""
@@ -144,13 +154,37 @@ class Stack:
         """SIGKILL a part; the result says whether another has taken its place."""
         killed = self.process(part)
         killed.send_signal(signal.SIGKILL)
+        return lambda: self._runs_anew(part, killed.pid)
 
-        def is_back() -> bool:
-            with contextlib.suppress(LookupError):
-                return self.process(part).pid != killed.pid and self.part_answers(part)
-            return False
+    def kill_with_children(self, part: str) -> Callable[[], bool]:
+        """SIGKILL a part and all it has started, at once."""
+        killed = self.process(part)
+        _kill_all([killed, *killed.children(recursive=True)])
+        return lambda: self._runs_anew(part, killed.pid)
 
-        return is_back
+    def kill_zygote(self) -> Callable[[], bool]:
+        """SIGKILL the process that the worker's sandboxes are forked from, with the sandboxes.
+
+        It comes back with the next file that is read. Raises LookupError where none was yet.
+        """
+        for child in self.process("worker").children(recursive=True):
+            if any(_ZYGOTE in word for word in child.cmdline()):
+                _kill_all([child, *child.children(recursive=True)])
+                return lambda: True
+        raise LookupError("no file has been read yet")
+
+    def kill_everything(self) -> None:
+        """SIGKILL the supervisor and every part: the machine has lost its power."""
+        assert self._supervisor is not None
+        supervisor = psutil.Process(self._supervisor.pid)
+        _kill_all([supervisor, *supervisor.children(recursive=True)])
+        self._supervisor.wait(60)
+        self._supervisor = None
+
+    def _runs_anew(self, part: str, pid: int) -> bool:
+        with contextlib.suppress(LookupError):
+            return self.process(part).pid != pid and self.part_answers(part)
+        return False
 
     def part_answers(self, part: str) -> bool:
         """Whether a model server says it is well; other parts are taken at their word."""
@@ -193,18 +227,32 @@ class Stack:
         return httpx.get(base + path, headers=headers, timeout=5, trust_env=False)
 
 
+def _kill_all(processes: list[psutil.Process]) -> None:
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(processes, timeout=10)
+
+
 _MAKE_PEOPLE = "from ragsite.stack.demo.people import ensure_demo; ensure_demo()"
 
 
 @pytest.fixture(scope="session")
 def stack() -> Iterator[Stack]:
     """Every part of the system, for all tests of a session."""
+    with a_stack() as running:
+        yield running
+
+
+@contextmanager
+def a_stack(*, people: bool = True, **settings: str) -> Iterator[Stack]:
+    """A stack of one's own, with settings of its own; nothing of it is left after the block."""
     with tempfile.TemporaryDirectory(prefix="ragsite-stack-", ignore_cleanup_errors=True) as folder:
         var = Path(folder)
         var.chmod(0o755)  # PostgreSQL passes through it, as another user when we are root
-        running = Stack(var)
+        running = Stack(var, settings)
         try:
-            running.start()
+            running.start(people=people)
             yield running
         finally:
             running.stop()

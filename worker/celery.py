@@ -18,7 +18,8 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ragsite.settings")
 from django.conf import settings
 
 INGEST, INDEX, MAINTENANCE = "ingest", "index", "maintenance"
-SWEEP_EVERY_S = 30.0
+# Twice within a lease: what a killed worker held is found soon after that has run out.
+SWEEP_EVERY_S = min(30.0, settings.JOB_LEASE_S / 2)
 # Far above the longest task (a parse is bounded by PARSE_TIMEOUT_S): a message is delivered again
 # only when its worker is gone. Documents are found sooner than that by the sweeper.
 VISIBILITY_TIMEOUT_S = 3600
