@@ -9,7 +9,8 @@ import re
 # becomes a blank rather than nothing.
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 _BREAKS = re.compile("\r\n|\r|\x0c|\x85|\u2028|\u2029")
-_MANY_BREAKS = re.compile(r"\n[ \t]*(?:\n[ \t]*){2,}")
+# Possessive: a megabyte of line ends would otherwise be remembered one by one.
+_MANY_BREAKS = re.compile(r"\n[ \t]*+(?:\n[ \t]*+){2,}+")
 
 
 def clean_text(text: str) -> str:

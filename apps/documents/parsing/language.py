@@ -19,6 +19,11 @@ _SHORT = {
 }  # fmt: skip
 
 
+def has_enough(text: str) -> bool:
+    """Whether there is text to tell a language by."""
+    return len(text) >= _MIN_CHARS and not text.isspace()
+
+
 def guess_language(text: str) -> str:
     """ISO 639-1 code of the text's middle, or "" where the detector is not sure."""
     start = max(0, (len(text) - _SAMPLE_CHARS) // 2)

@@ -9,7 +9,7 @@ from typing import Any
 from apps.documents.errors import NoTextFound
 from apps.documents.parsing.delimited import DelimitedParser
 from apps.documents.parsing.kinds import detect_kind
-from apps.documents.parsing.language import guess_language
+from apps.documents.parsing.language import guess_language, has_enough
 from apps.documents.parsing.markdown import MarkdownParser
 from apps.documents.parsing.ocr import PictureParser
 from apps.documents.parsing.pdf import PdfParser
@@ -19,6 +19,9 @@ from apps.documents.parsing.structured import StructuredParser
 from apps.documents.parsing.text import TextParser
 from apps.documents.parsing.types import Parser, Part, Source
 from apps.documents.parsing.word import WordParser
+
+# Of the parts with text enough, the first so many are asked for the language.
+_LANGUAGE_TRIES = 3
 
 # First that reads a kind wins.
 PARSERS: tuple[Parser, ...] = (
@@ -48,9 +51,10 @@ def parse_file(
 ) -> Iterator[dict[str, Any]]:
     """`parse` for the sandbox: a path in, plain data out, a part at a time."""
     source = _source(Path(path), name, encoding=encoding, ocr=ocr)
-    language = ""
+    language, tries = "", _LANGUAGE_TRIES
     for part in _parts(source):
-        language = language or guess_language(part.text)
+        if not language and tries and has_enough(part.text):
+            language, tries = guess_language(part.text), tries - 1
         yield {
             "kind": source.kind,
             "pages": part.pages,
