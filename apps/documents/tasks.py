@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from celery import shared_task
 
+from apps.documents.api.idempotency import forget_expired
 from apps.documents.ingestion import ingest_next
 from apps.documents.sweeping import sweep
 from worker.tasks import QuietTask
@@ -17,3 +18,4 @@ def ingest_next_task() -> None:
 @shared_task(base=QuietTask, name="documents.sweep")
 def sweep_task() -> None:
     sweep()
+    forget_expired()

@@ -100,13 +100,13 @@ def everything(stack: Stack, name: str) -> list[tuple[Any, ...]]:
 
 
 def slow_ones(stack: Stack, name: str) -> list[tuple[Any, ...]]:
-    """Files that were worked on for longer than they may."""
+    """Files that were read for longer than they may; embedding takes what the machine takes."""
     return stack.rows(
         """
         SELECT d.path, sum(s.work_ms) FROM telemetry_span s
         JOIN documents_document d ON d.id = s.trace_id
         JOIN documents_collection k ON k.id = d.collection_id
-        WHERE k.name = %s GROUP BY d.path HAVING sum(s.work_ms) > %s
+        WHERE k.name = %s AND s.hop IN ('parse', 'chunk') GROUP BY d.path HAVING sum(s.work_ms) > %s
         """,
         name,
         SECONDS_MAX * 1000,

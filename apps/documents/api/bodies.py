@@ -1,0 +1,147 @@
+"""What comes in: files, in a form or as they are, and JSON objects."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.core.files.uploadedfile import UploadedFile
+from django.core.files.uploadhandler import TemporaryFileUploadHandler
+from django.http import HttpRequest
+
+from apps.documents.api.errors import ApiError
+from apps.documents.errors import FileTooLarge
+from apps.documents.files import PATH_MAX_CHARS, Chunked
+
+JSON_MAX_BYTES = 64 * 1024
+_FORM_MAX_BYTES = 1024 * 1024  # of a form, besides its file
+_READ_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A file, the path that it is to have, and the batch that it belongs to ("": none)."""
+
+    file: Chunked
+    path: str
+    batch: str
+
+
+def sent_file(request: HttpRequest) -> Sent:
+    """The file of a request: the field `file` of a form, or the whole body.
+
+    Raises ApiError, or FileTooLarge as soon as that is known.
+    """
+    if request.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
+        words = "The body is compressed. Send the file as it is."
+        raise ApiError(415, "content_encoding", words)
+    length = request.META.get("CONTENT_LENGTH") or "0"
+    if length.isdecimal() and int(length) > settings.UPLOAD_MAX_BYTES + _FORM_MAX_BYTES:
+        raise _too_large()
+    kind = request.content_type or ""
+    if kind.startswith("multipart/"):
+        if kind != "multipart/form-data":
+            words = "Send multipart/form-data with the field “file”, or the file as the body."
+            raise ApiError(415, "content_type", words)
+        return _from_form(request)
+    return Sent(_Body(request), _path(request.GET.get("path")), request.GET.get("batch", ""))
+
+
+def _from_form(request: HttpRequest) -> Sent:
+    request.upload_handlers = [_OneFile(request)]
+    form = {**request.GET.dict(), **request.POST.dict()}
+    file = request.FILES.get("file")
+    if not isinstance(file, UploadedFile):
+        words = "No whole file arrived in the field “file”; nothing was saved."
+        raise ApiError(400, "no_file", words)
+    return Sent(file, _path(str(form.get("path", file.name or ""))), str(form.get("batch", "")))
+
+
+def _path(path: str | None) -> str:
+    """`path`, if it can be one. Odd characters are replaced later, as in every upload."""
+    if not path:
+        words = "Say what the file is called: ?path=folder/name.pdf"
+        raise ApiError(400, "path_missing", words)
+    parts = path.split("/")
+    if len(path) > PATH_MAX_CHARS or not all(part.strip(". ") for part in parts):
+        words = (
+            f"A path has at most {PATH_MAX_CHARS} characters, and names between its slashes: "
+            "folder/name.pdf, without “..”, and without a slash at its ends."
+        )
+        raise ApiError(422, "bad_path", words)
+    if any(unicodedata.category(char) in ("Cc", "Cs") for char in path):
+        raise ApiError(422, "bad_path", "A path has no control characters.")
+    return path
+
+
+class _Body:
+    """The body of a request as a file. Raises ApiError when less came than was announced."""
+
+    def __init__(self, request: HttpRequest) -> None:
+        self._request = request
+
+    def chunks(self) -> Iterator[bytes]:
+        announced, came = self._request.META.get("CONTENT_LENGTH") or "", 0
+        while data := self._request.read(_READ_BYTES):
+            came += len(data)
+            yield data
+        if announced.isdecimal() and came != int(announced):
+            words = f"{came} bytes came of {int(announced)}; nothing was saved. Send it again."
+            raise ApiError(400, "incomplete", words)
+
+
+class _OneFile(TemporaryFileUploadHandler):
+    """Takes one file, and stops reading once it is too large."""
+
+    _seen = 0
+    _files = 0
+
+    def new_file(self, *args: Any, **kwargs: Any) -> None:
+        self._files += 1
+        if self._files > 1:
+            raise ApiError(400, "one_file", "Send one file a request.")
+        super().new_file(*args, **kwargs)
+
+    def receive_data_chunk(self, raw_data: bytes, start: int) -> bytes | None:
+        self._seen += len(raw_data)
+        if self._seen > settings.UPLOAD_MAX_BYTES:
+            self.file.close()
+            raise _too_large()
+        return super().receive_data_chunk(raw_data, start)
+
+
+def _too_large() -> FileTooLarge:
+    return FileTooLarge(
+        f"The file is larger than {settings.UPLOAD_MAX_BYTES // 2**20} MiB, the most that is "
+        "accepted. Split it, or have the limit raised."
+    )
+
+
+def json_object(request: HttpRequest, **kinds: type) -> dict[str, Any]:
+    """The JSON object of a request, with no other fields than `kinds`; {} where there is no body.
+
+    Raises ApiError.
+    """
+    data = request.read(JSON_MAX_BYTES + 1)
+    if not data:
+        return {}
+    if request.content_type != "application/json":
+        raise ApiError(415, "content_type", "Send JSON, with Content-Type: application/json.")
+    if len(data) > JSON_MAX_BYTES:
+        raise ApiError(413, "too_large", f"The body is larger than {JSON_MAX_BYTES // 1024} KiB.")
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as exc:
+        raise ApiError(400, "bad_json", "The body is not JSON.") from exc
+    if not isinstance(found, dict):
+        raise ApiError(400, "bad_json", "The body is not a JSON object.")
+    for name, value in found.items():
+        # Not isinstance: true is an int to Python.
+        if name not in kinds or type(value) is not kinds[name]:
+            known = ", ".join(f"{each} ({kind.__name__})" for each, kind in kinds.items())
+            raise ApiError(422, "bad_field", f"The fields here are: {known}.")
+    return found
