@@ -26,6 +26,20 @@ class Segment:
     starts: tuple[Chunk, ...] = ()  # those of `chunks` whose first text on this page it is
 
     @property
+    def lead(self) -> str:
+        """The white space it begins with."""
+        return self.text[: len(self.text) - len(self.text.lstrip())]
+
+    @property
+    def body(self) -> str:
+        return self.text.strip()
+
+    @property
+    def tail(self) -> str:
+        """The white space it ends with, where there is a body."""
+        return self.text[len(self.text.rstrip()) :] if self.body else ""
+
+    @property
     def is_odd(self) -> bool:
         """Neighbours are told apart by turns."""
         return bool(self.chunks) and self.chunks[0].ordinal % 2 == 1

@@ -55,6 +55,7 @@ class Group:
     code: str
     count: int
     message: str  # of one of them
+    is_example: bool = False  # the others' messages differ
 
     @property
     def words(self) -> str:
@@ -104,15 +105,19 @@ def standing_of(tenant_id: uuid.UUID, collection_id: uuid.UUID) -> Standing:
         documents_of(tenant_id, collection_id)
         .order_by()
         .values_list("state", "error_code")
-        .annotate(count=Count("id"), message=Max("error_message"))
+        .annotate(
+            count=Count("id"),
+            message=Max("error_message"),
+            messages=Count("error_message", distinct=True),
+        )
         .order_by("-count", "error_code")
     )
     states: dict[str, int] = {}
     failures, waiting = [], []
-    for state, code, count, message in rows:
+    for state, code, count, message, messages in rows:
         states[state] = states.get(state, 0) + count
         if state == DocumentState.FAILED:
-            failures.append(Group(code, count, message))
+            failures.append(Group(code, count, message, messages > 1))
         elif state in UNFINISHED and code:
             waiting.append(Group(code, count, message))
     return Standing(states, tuple(failures), tuple(_merged(waiting)))

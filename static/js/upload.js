@@ -6,9 +6,6 @@ import { Sender } from "./upload/sender.js";
 
 const REFRESH_MS = 2000; // of the documents below, while files arrive
 
-const form = document.getElementById("upload");
-if (form) watch(form);
-
 function watch(form) {
   const uploads = new Uploads(form);
   for (const id of ["files", "folder"]) {
@@ -134,3 +131,6 @@ function refreshDocuments() {
   const list = document.getElementById("documents");
   if (list) window.htmx?.ajax("GET", list.dataset.list, { target: list, swap: "outerHTML" });
 }
+
+const form = document.getElementById("upload");
+if (form) watch(form);

@@ -22,7 +22,7 @@ from apps.documents.selectors import Wanted
 from apps.documents.views.lookups import find_collection
 from apps.tenants.access import Right, TenantRequest, tenant_page
 
-DOCUMENTS_LISTED = 100  # on one screen: it is fetched every other second while any is unfinished
+DOCUMENTS_LISTED = 50  # on one screen: it is fetched every other second while any is unfinished
 _FILTER_MAX_CHARS = 200
 
 
