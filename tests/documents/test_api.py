@@ -926,13 +926,12 @@ class TestDescription:
         last = sorted(every_operation(), key=lambda each: each[0] == "delete")
         for method, path in last:
             for where in (address(path, **ids), address(path)):
-                for client in (writer.client, Client()):
-                    for body in (json.dumps(good.get(path, {})), "", "{", '{"x": 1}'):
-                        for query in ({}, {"path": "a.txt", "state": "failed"}, {"limit": "x"}):
-                            response = client.generic(
-                                method.upper(), where, body, "application/json", query_params=query
-                            )
-                            check(response, method, path)
+                for body in (json.dumps(good.get(path, {})), "", "{", '{"x": 1}'):
+                    for query in ({"path": "a.txt", "state": "failed"}, {"limit": "x"}):
+                        response = writer.client.generic(
+                            method.upper(), where, body, "application/json", query_params=query
+                        )
+                        check(response, method, path)
 
     def test_good_answers_are_among_those_that_are_checked(
         self, cast: Cast, writer: Program

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import uuid
 from datetime import timedelta
 
 import pytest
@@ -77,5 +78,36 @@ def test_a_revoked_key_stops_working_after_a_question(cast: Cast) -> None:
 @pytest.mark.parametrize("form", [{"name": "", "days": "90"}, {"name": "x", "days": "100000"}])
 def test_a_bad_form_makes_no_key(cast: Cast, form: dict[str, str]) -> None:
     response = signed_in(cast.alice).post(reverse("tenants:keys", args=["acme"]), form)
+    assert "errorlist" in response.content.decode()
+    assert not ApiKey.objects.exists()
+
+
+def test_a_key_reads_unless_it_is_given_more(cast: Cast) -> None:
+    address = reverse("tenants:keys", args=["acme"])
+    browser = signed_in(cast.alice)
+    browser.post(address, {"name": "Reader", "days": "90"})
+    browser.post(address, {"name": "Writer", "days": "90", "scope": "manage"})
+    assert dict(ApiKey.objects.values_list("name", "scope")) == {
+        "Reader": "read",
+        "Writer": "manage",
+    }
+    page = browser.get(address).content.decode()
+    assert page.count("Read, upload and delete documents</td>") == 1
+
+
+def test_a_key_can_be_narrowed_by_ids_or_addresses(cast: Cast) -> None:
+    one, other = uuid.uuid4(), uuid.uuid4()
+    address = reverse("tenants:keys", args=["acme"])
+    browser = signed_in(cast.alice)
+    text = f"{one}\nhttp://127.0.0.1/t/acme/documents/{str(other).upper()}/, {one}"
+    browser.post(address, {"name": "Narrow", "days": "90", "collections": text})
+    assert ApiKey.objects.get().collection_ids == sorted([one, other])
+    assert "in 2 collections" in browser.get(address).content.decode()
+
+
+@pytest.mark.parametrize("form", [{"scope": "everything"}, {"collections": "Handbook"}])
+def test_a_key_is_not_made_wider_by_a_mistake(cast: Cast, form: dict[str, str]) -> None:
+    data = {"name": "x", "days": "90", **form}
+    response = signed_in(cast.alice).post(reverse("tenants:keys", args=["acme"]), data)
     assert "errorlist" in response.content.decode()
     assert not ApiKey.objects.exists()

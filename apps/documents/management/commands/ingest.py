@@ -223,8 +223,8 @@ def _wrong(words: str) -> CommandError:
 def _interrupted(outcomes: list[Outcome]) -> str:
     unfinished = sum(outcome.unfinished for outcome in outcomes)
     return (
-        f"\nStopped. {len(outcomes)} files were looked at; {unfinished} that were sent go on. "
-        "Run the same command again to send the rest."
+        f"\nStopped. {len(outcomes)} files were looked at; {unfinished} that were sent go on "
+        "wherever a worker runs. Run the same command again to send the rest."
     )
 
 
