@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import tempfile
 import uuid
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from apps.documents import files
 from apps.documents.errors import FileMissing, NoPageImage, StorageUnavailable
 from apps.documents.models import Document, Page
 from apps.documents.previews import preview_folder
+from apps.tenants.scope import tenant_scope
 from worker.sandbox import Limits, SandboxError, run_sandboxed
 
 logger = logging.getLogger(__name__)
@@ -51,6 +53,7 @@ def page_image(document: Document, page_number: int) -> bytes:
     except FileNotFoundError:
         png = _render(document, page_number)
         _keep(cached, png)
+        _remove_if_deleted(document)
         return png
 
 
@@ -105,6 +108,15 @@ def _render(document: Document, page_number: int) -> bytes:
         logger.warning("page %d of %s not drawn: %s", page_number, document.id, exc.code)
         raise NoPageImage("The page cannot be drawn.") from exc
     return bytes(png)
+
+
+def _remove_if_deleted(document: Document) -> None:
+    """A document deleted while its page was drawn is to leave no image behind."""
+    with tenant_scope(document.tenant_id):
+        rows = Document.objects.filter(tenant_id=document.tenant_id, id=document.id)
+        if rows.exists():
+            return
+    shutil.rmtree(preview_folder(document.tenant_id, document.id), ignore_errors=True)
 
 
 def _keep(path: Path, png: bytes) -> None:

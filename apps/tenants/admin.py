@@ -39,6 +39,16 @@ class TenantAdmin(ModelAdmin):  # type: ignore[misc]
     list_display = ("name", "slug", "ops_may_read_text", "created_at")
     search_fields = ("name", "slug")
     prepopulated_fields = {"slug": ("name",)}  # noqa: RUF012
+    fieldsets = (
+        (
+            None,
+            {
+                "fields": ("name", "slug", "time_zone", "ops_may_read_text"),
+                "description": "To delete a tenant with its documents, files and conversations, "
+                "run: manage.py delete_tenant SLUG",
+            },
+        ),
+    )
     # A tenant's own managers decide who reads its text.
     readonly_fields = ("ops_may_read_text",)
     inlines = (MembershipInline,)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from io import BytesIO
+from typing import Any
 
 import pytest
 from PIL import Image
 
-from apps.documents import viewing
+from apps.documents import services, viewing
 from apps.documents.errors import NoPageImage
 from apps.documents.ingestion import ingest_next
 from apps.documents.models import Document, Page
@@ -44,6 +45,22 @@ def test_a_page_is_drawn_and_kept(guide: Document) -> None:
     assert image.format == "PNG"
     assert image.width == pytest.approx(8.27 * 110, abs=3)
     assert (preview_folder(guide.tenant_id, guide.id) / "2.png").read_bytes() == png
+
+
+def test_an_image_drawn_while_its_document_is_deleted_is_not_kept(
+    guide: Document, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
+) -> None:
+    render = viewing._render
+
+    def render_slowly(document: Document, page_number: int) -> bytes:
+        png = render(document, page_number)
+        with django_capture_on_commit_callbacks(execute=True):
+            services.delete_document(tenant=guide.tenant, document=guide, actor=None)
+        return png
+
+    monkeypatch.setattr(viewing, "_render", render_slowly)
+    viewing.page_image(guide, 2)
+    assert not preview_folder(guide.tenant_id, guide.id).exists()
 
 
 def test_the_box_lies_where_the_ink_is(guide: Document) -> None:

@@ -102,3 +102,10 @@ def test_staff_can_not_grant_themselves_a_tenants_text(cast: Cast, staff: User) 
     signed_in(staff).post(reverse("admin:tenants_tenant_change", args=[cast.acme.id]), form)
     cast.acme.refresh_from_db()
     assert not cast.acme.ops_may_read_text
+
+
+def test_the_page_of_a_tenant_says_how_to_delete_it(cast: Cast, staff: User) -> None:
+    url = f"/admin/tenants/tenant/{cast.acme.id}"
+    page = signed_in(staff).get(f"{url}/change/")
+    assert "manage.py delete_tenant SLUG" in page.content.decode()
+    assert signed_in(staff).post(f"{url}/delete/", {"post": "yes"}).status_code == 403
