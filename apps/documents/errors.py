@@ -8,6 +8,14 @@ DocumentError
 ├── NotRetryable         only a failed document can be tried again
 ├── FileMissing          the stored file is gone
 ├── StorageUnavailable   the file storage does not answer, or refuses
+├── SourceError          a watched folder or prefix of a bucket
+│   ├── SourceNotAllowed     outside of what WATCH_ROOTS or WATCH_S3 name
+│   ├── SourceTaken          the collection watches it already
+│   ├── SourceUnreachable    gone, or cannot be listed
+│   ├── TooManyFiles         more than WATCH_FILES_MAX
+│   ├── FileChanging         being written: waits for the next run
+│   ├── FileUnreadable       there, but cannot be read
+│   └── PathTaken            another document has that path
 ├── NoPageImage          this kind of document has no page images, or this page cannot be drawn
 └── Unreadable           the parser declines; the reason is the `code`
     ├── UnreadableKind       no parser for what the file holds
@@ -67,6 +75,38 @@ class FileMissing(DocumentError):
 class StorageUnavailable(DocumentError):
     code = "storage_unavailable"
     retryable = True
+
+
+class SourceError(DocumentError):
+    code = "source_error"
+
+
+class SourceNotAllowed(SourceError):
+    code = "source_not_allowed"
+
+
+class SourceTaken(SourceError):
+    code = "source_taken"
+
+
+class SourceUnreachable(SourceError):
+    code = "source_unreachable"
+
+
+class TooManyFiles(SourceError):
+    code = "too_many_files"
+
+
+class FileChanging(SourceError):
+    code = "file_changing"
+
+
+class FileUnreadable(SourceError):
+    code = "file_unreadable"
+
+
+class PathTaken(SourceError):
+    code = "path_taken"
 
 
 class NoPageImage(DocumentError):

@@ -7,6 +7,7 @@ from celery import shared_task
 from apps.documents.api.idempotency import forget_expired
 from apps.documents.ingestion import ingest_next
 from apps.documents.sweeping import sweep
+from apps.documents.syncing import sync_next
 from worker.tasks import QuietTask
 
 
@@ -19,3 +20,8 @@ def ingest_next_task() -> None:
 def sweep_task() -> None:
     sweep()
     forget_expired()
+
+
+@shared_task(base=QuietTask, name="documents.sync_sources")
+def sync_sources_task() -> None:
+    sync_next()
