@@ -98,7 +98,7 @@ def files_of_gone_tenants(options: Options) -> Iterator[Finding]:
             )
     previews = preview_folder(uuid.UUID(int=0), uuid.UUID(int=0)).parent.parent
     for path in sorted(previews.iterdir()) if previews.is_dir() else ():
-        if _is_gone(path.name):
+        if _is_gone(path.name) and any(each.is_file() for each in path.rglob("*")):
             yield Finding(
                 "stray_tenant_previews",
                 f"previews/{path.name}",
