@@ -15,7 +15,7 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import IO, Any
@@ -114,7 +114,7 @@ def run_sandboxed_stream(
     limits: Limits,
     on_tick: Callable[[], None] | None = None,
     preload: tuple[str, str] | None = None,
-) -> Iterator[Any]:
+) -> Generator[Any]:
     """`run_sandboxed` for a generator: its items as they come, one at a time.
 
     The process waits while an item is being used, so neither side ever holds more than two. Close

@@ -67,7 +67,7 @@ class Trace:
         try:
             yield hop
         except BaseException as exc:
-            hop.end_as("error", getattr(exc, "code", type(exc).__name__))
+            hop.end_as("error", str(getattr(exc, "code", None) or type(exc).__name__))
             raise
         finally:
             hop.work_ms = (perf_counter() - start) * 1000
