@@ -46,6 +46,7 @@ REFUSED = {
     "syn_zip_named.docx": "archive",
     "syn_bomb_nested.zip": "archive",
     "syn_empty.txt": "empty",
+    "english.cp500.txt": "encoding",  # EBCDIC: the person is asked
 }
 # Snippets that are not found, and why.
 KNOWN_MISSING = {
