@@ -24,7 +24,7 @@ from pytest_django import Settings
 from apps.documents import services
 from apps.documents.api import idempotency, views
 from apps.documents.api.openapi import DOCUMENT
-from apps.documents.errors import WrongPassword
+from apps.documents.errors import StorageUnavailable, WrongPassword
 from apps.documents.models import Batch, Collection, Document, IdempotencyKey, Job
 from apps.telemetry.models import AuditEvent
 from apps.tenants.models import ApiKey, KeyScope, Tenant, User
@@ -285,8 +285,11 @@ class TestPaths:
         assert (response.status_code, code(response)) == (400, "path_missing")
 
     def test_odd_characters_are_replaced_as_everywhere(self, writer: Program) -> None:
-        document = writer.upload(path="a:b/\u202efdp.exe").json()["document"]
+        path = "a:b/\u202efdp.exe"
+        document = writer.upload(path=path).json()["document"]
         assert document["path"] == "a_b/fdp.exe"
+        (found,) = writer.get(writer.uploads, path=path).json()["documents"]
+        assert found["id"] == document["id"]
 
 
 class TestReading:
@@ -654,6 +657,20 @@ class TestMethods:
         monkeypatch.undo()
         assert writer.upload(Idempotency_Key="1").status_code == 201
 
+    def test_a_storage_that_is_away_is_said_and_the_request_may_come_again(
+        self, cast: Cast, writer: Program, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def away(*_: object) -> str:
+            raise StorageUnavailable("The file storage does not answer. Try again.")
+
+        monkeypatch.setattr("apps.documents.files.store", away)
+        response = writer.upload(Idempotency_Key="1")
+        assert (response.status_code, code(response)) == (503, "storage_unavailable")
+        assert int(response.headers["Retry-After"]) > 0
+        assert count(cast.acme) == 0
+        monkeypatch.undo()
+        assert writer.upload(Idempotency_Key="1").status_code == 201
+
     def test_a_database_that_is_away_is_said(
         self, writer: Program, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -788,6 +805,12 @@ class TestOnce:
         writer.delete(f"/documents/{document['id']}")
         response = writer.upload(path="secret.txt", Idempotency_Key="a")
         assert (response.status_code, code(response)) == (410, "gone")
+
+    def test_a_tenant_goes_with_its_answers(self, cast: Cast, writer: Program) -> None:
+        writer.upload(Idempotency_Key="a")
+        services.delete_tenant(tenant=cast.acme, actor=None)
+        assert not IdempotencyKey.objects.exists()
+        assert writer.get("/collections").status_code == 401
 
     @pytest.mark.parametrize("key", ["", "x" * 256, "é", "a\tb", "\x7f"])
     def test_keys_that_are_none(self, cast: Cast, writer: Program, key: str) -> None:

@@ -13,7 +13,7 @@ from apps.documents.errors import DocumentError
 from apps.tenants.errors import KeyInAddress, KeyRefused
 from worker.sandbox import SandboxError
 
-RETRY_AFTER_S = 10
+_LATER = {"Retry-After": "10"}
 _REALM = 'Bearer realm="ragsite"'
 # What a document's own errors are as HTTP; those not named here are 422.
 _STATUS = {
@@ -48,6 +48,8 @@ def as_api_error(exc: Exception) -> ApiError | None:
             return ApiError(400, exc.code, str(exc))
         case KeyRefused():
             return ApiError(401, exc.code, str(exc), {"WWW-Authenticate": _REALM})
+        case DocumentError() | SandboxError() if exc.retryable:
+            return ApiError(503, exc.code, str(exc), _LATER)
         case DocumentError() | SandboxError():
             return ApiError(_STATUS.get(exc.code, 422), exc.code, str(exc))
         case MultiPartParserError() | UnreadablePostError() | SuspiciousOperation():
@@ -55,8 +57,7 @@ def as_api_error(exc: Exception) -> ApiError | None:
                 400, "bad_request", "The request could not be read: its body or address is broken."
             )
         case OperationalError():
-            headers = {"Retry-After": str(RETRY_AFTER_S)}
-            return ApiError(503, "unavailable", "The database is away. Try again soon.", headers)
+            return ApiError(503, "unavailable", "The database is away. Try again soon.", _LATER)
     return None
 
 

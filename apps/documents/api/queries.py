@@ -11,6 +11,7 @@ from typing import TypeVar
 from django.db.models import Count, Q, QuerySet
 
 from apps.documents.api.errors import ApiError, not_found
+from apps.documents.files import clean_path
 from apps.documents.jobs import UNFINISHED
 from apps.documents.models import Batch, Collection, Document, DocumentState
 from apps.tenants.access import KeyAccess
@@ -79,7 +80,7 @@ def documents_page(
     elif not path:
         found = found.exclude(state=DocumentState.SUPERSEDED)
     if path:
-        found = found.filter(path=path.replace("\0", "\ufffd"))
+        found = found.filter(path=clean_path(path))
     if cursor:
         at, after = _read_cursor(cursor)
         found = found.filter(Q(created_at__lt=at) | Q(created_at=at, id__gt=after))
