@@ -15,6 +15,8 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.http.request import validate_host
 
+from apps.documents.sources.places import is_own_folder, is_own_prefix, root_of
+
 
 def _error(number: int, message: str, hint: str) -> Error:
     return Error(message, hint=hint, id=f"ragsite.E{number:03}")
@@ -139,6 +141,76 @@ def check_generation(**_: Any) -> list[CheckMessage]:
             "Make the context at least twice the longest answer.",
         )
     ]
+
+
+@register()
+def check_storage(**_: Any) -> list[CheckMessage]:
+    """Where uploaded files are kept, and that nobody may watch that place."""
+    found: list[CheckMessage] = []
+    keys = [name for name in ("S3_ACCESS_KEY", "S3_SECRET_KEY") if getattr(settings, name)]
+    others = [name for name in ("S3_ENDPOINT_URL", "S3_REGION") if getattr(settings, name)]
+    if len(keys) == 1:
+        found.append(
+            _error(
+                12,
+                f"Of the store's keys, only {keys[0]} is set.",
+                "Set S3_ACCESS_KEY and S3_SECRET_KEY, or neither to use the machine's role.",
+            )
+        )
+    uses_s3 = settings.S3_BUCKET or settings.WATCH_S3
+    if (keys or others or settings.S3_PREFIX) and not uses_s3:
+        found.append(
+            _error(
+                13,
+                f"S3_BUCKET is empty though {[*keys, *others, 'S3_PREFIX'][0]} is set: files would "
+                "go to the disk.",
+                "Set S3_BUCKET, or none of the S3_ settings.",
+            )
+        )
+    if uses_s3 and not others:
+        found.append(
+            _error(
+                14,
+                "S3 is used, and S3_ENDPOINT_URL and S3_REGION are empty.",
+                "Set S3_REGION for AWS, or S3_ENDPOINT_URL for another store.",
+            )
+        )
+    return found
+
+
+@register()
+def check_watching(**_: Any) -> list[CheckMessage]:
+    """Roots that do not do what they seem to say."""
+    found: list[CheckMessage] = []
+    for root in map(root_of, settings.WATCH_ROOTS):
+        if not root.startswith("/") or ".." in root.split("/"):
+            found.append(
+                _error(
+                    15,
+                    f"WATCH_ROOTS contains {root!r}, which is no absolute path.",
+                    "Write /srv/watched, or acme=/srv/handbooks.",
+                )
+            )
+        elif is_own_folder(root):
+            found.append(
+                _error(
+                    16,
+                    f"WATCH_ROOTS contains {root}, which holds or is within what the site keeps: "
+                    "a tenant could read the files of the others.",
+                    "Name a folder outside of VAR_DIR and MEDIA_ROOT.",
+                )
+            )
+    found += [
+        _error(
+            16,
+            f"WATCH_S3 contains {root}, which holds or is within what the site keeps: a tenant "
+            "could read the files of the others.",
+            "Name another bucket, or a prefix outside of S3_PREFIX.",
+        )
+        for root in map(root_of, settings.WATCH_S3)
+        if is_own_prefix(root)
+    ]
+    return found
 
 
 @register()

@@ -39,7 +39,7 @@ def example() -> dict[str, str]:
 def interpolated() -> dict[str, str]:
     """Variables that compose.yaml takes from docker/.env, with what follows the name."""
     text = (DOCKER / "compose.yaml").read_text()
-    return dict(re.findall(r"\$\{([A-Z_]+)([^}]*)\}", text))
+    return dict(re.findall(r"\$\{([A-Z][A-Z0-9_]*)([^}]*)\}", text))
 
 
 @pytest.mark.parametrize("service", OUR_SERVICES)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 from typing import Any
 
 from django import forms
 
-from apps.documents.models import Collection
+from apps.documents.models import Collection, Source
 from apps.documents.parsing.encodings import ENCODINGS
+from apps.documents.watching import INTERVALS
 from apps.tenants.models import Role
 from apps.tenants.selectors import members_of
 
@@ -51,6 +53,24 @@ class CollectionForm(forms.Form):
             "open_to_all": data["open_to_all"],
             "reader_ids": [] if data["open_to_all"] else data["readers"],
         }
+
+
+class SourceForm(forms.Form):
+    """A folder or prefix to watch. Only kinds for which there is a place can be chosen."""
+
+    kind = forms.ChoiceField()
+    location = forms.CharField(
+        max_length=500, widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"})
+    )
+    every_minutes = forms.TypedChoiceField(coerce=int, initial=15)
+
+    def __init__(self, *args: Any, kinds: Iterable[str], **kwargs: Any) -> None:
+        super().__init__(*args, **{"auto_id": "source-%s", **kwargs})
+        labels = dict(Source.Kind.choices)
+        self.fields["kind"].choices = [(kind, labels[kind]) for kind in kinds]  # type: ignore[attr-defined]
+        self.fields["every_minutes"].choices = [  # type: ignore[attr-defined]
+            (minutes, words.capitalize()) for minutes, words in INTERVALS.items()
+        ]
 
 
 def initial_of(collection: Collection, reader_ids: list[int]) -> dict[str, object]:

@@ -7,10 +7,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection as Ids
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.core.files import File
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery
+from django.utils import timezone
 
 from apps.documents import files
 from apps.documents.jobs import UNFINISHED
@@ -22,7 +24,10 @@ from apps.documents.models import (
     Document,
     DocumentState,
     Page,
+    Source,
+    SourceRun,
 )
+from apps.documents.watching import INTERVALS
 from apps.tenants.access import Access, Right
 
 
@@ -246,3 +251,50 @@ def _one_a_document(rows: Iterable[tuple[uuid.UUID, str]], limit: int) -> list[s
         if len(questions) == limit:
             break
     return list(questions.values())
+
+
+@dataclass(frozen=True)
+class WatchedSource:
+    """A source, when it is next looked at, and whether somebody is at it."""
+
+    source: Source
+    due_at: datetime | None
+    is_under_way: bool
+
+    @property
+    def is_waiting(self) -> bool:
+        """Due, and not yet taken by a worker."""
+        due = self.due_at is not None and self.due_at <= timezone.now()
+        return due and not self.is_under_way
+
+    @property
+    def every(self) -> str:
+        return INTERVALS.get(self.source.every_minutes, f"every {self.source.every_minutes} min")
+
+
+def sources_of(tenant_id: uuid.UUID, collection_id: uuid.UUID) -> list[WatchedSource]:
+    """The watched folders of a collection, oldest first."""
+    found = list(
+        Source.objects.filter(tenant_id=tenant_id, collection_id=collection_id).order_by(
+            "created_at", "id"
+        )
+    )
+    runs = SourceRun.objects.filter(tenant_id=tenant_id, source_id__in=[each.id for each in found])
+    by_source = {run.source_id: run for run in runs}
+    return [_watched(source, by_source.get(source.id)) for source in found]
+
+
+def _watched(source: Source, run: SourceRun | None) -> WatchedSource:
+    due_at = run.due_at if run else None
+    held_until = run.lease_expires_at if run else None
+    is_held = held_until is not None and held_until > timezone.now()
+    return WatchedSource(source, due_at, is_held)
+
+
+def get_source(
+    tenant_id: uuid.UUID, collection_id: uuid.UUID, source_id: uuid.UUID
+) -> Source | None:
+    """The source, where that collection has it."""
+    return Source.objects.filter(
+        tenant_id=tenant_id, collection_id=collection_id, id=source_id
+    ).first()

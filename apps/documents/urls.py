@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.documents.views import collections, documents, uploads
+from apps.documents.views import collections, documents, sources, uploads
 
 app_name = "documents"
 
@@ -25,6 +25,9 @@ urlpatterns = [
     path(f"{_COLLECTION}upload/", uploads.upload, name="upload"),
     path(f"{_COLLECTION}batches/", uploads.open_batch, name="open_batch"),
     path(f"{_COLLECTION}batches/<uuid:batch_id>/", uploads.send_files, name="send_files"),
+    path(f"{_COLLECTION}sources/", sources.sources, name="sources"),
+    path(f"{_COLLECTION}sources/add/", sources.add_source, name="add_source"),
+    path(f"{_COLLECTION}sources/<uuid:source_id>/", sources.change_source, name="change_source"),
     path(_DOCUMENT, documents.document, name="document"),
     path(f"{_DOCUMENT}state/", documents.document_state, name="document_state"),
     path(f"{_DOCUMENT}download/", documents.download, name="download"),

@@ -27,7 +27,14 @@ from apps.tenants.scope import tenant_scope
 from worker.enqueue import wake
 
 TASK = "documents.sync_sources"
-INTERVALS_MINUTES = (5, 15, 60, 360, 1440)
+# Minutes between two runs, and in words.
+INTERVALS = {
+    5: "every 5 minutes",
+    15: "every 15 minutes",
+    60: "every hour",
+    360: "every 6 hours",
+    1440: "once a day",
+}
 _TAKE = """
     UPDATE documents_sourcerun SET fence = fence + 1,
         lease_expires_at = statement_timestamp() + make_interval(secs => %(lease_s)s)
