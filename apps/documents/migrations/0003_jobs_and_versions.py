@@ -1,8 +1,9 @@
 """Jobs in a table of their own, versions of a file, and batches.
 
 Documents that are on their way lose their lease and are taken up again. Of several documents of
-one name, the later ones get a number: their path has to differ. Row-level security holds the
-owner too (FORCE), so it is lifted for the update.
+one name, the later ones get a number and the beginning of their id: their path has to differ,
+also from a file that is called so. Row-level security holds the owner too (FORCE), so it is lifted
+for the update; no table can be altered while a deferred check of its rows is due.
 """
 
 import uuid
@@ -14,9 +15,11 @@ from django.db import migrations, models
 from apps.tenants.rls import row_level_security, tenant_foreign_key
 
 FILL = """
+SET CONSTRAINTS ALL IMMEDIATE;
 ALTER TABLE documents_document NO FORCE ROW LEVEL SECURITY;
 UPDATE documents_document AS kept SET path = CASE
-    WHEN counted.n = 1 THEN kept.name ELSE kept.name || ' (' || counted.n || ')' END
+    WHEN counted.n = 1 THEN kept.name
+    ELSE kept.name || ' (' || counted.n || ', ' || left(kept.id::text, 8) || ')' END
 FROM (
     SELECT id, row_number() OVER (
         PARTITION BY tenant_id, collection_id, name ORDER BY created_at, id) AS n
@@ -89,6 +92,8 @@ class Migration(migrations.Migration):
         migrations.AddField("document", "encoding", models.CharField(blank=True, max_length=40)),
         migrations.AddField("document", "ocr", models.BooleanField(default=False)),
         migrations.AlterField("document", "state", models.CharField(choices=[("received", "Received"), ("parsing", "Parsing"), ("indexing", "Indexing"), ("ready", "Ready"), ("failed", "Failed"), ("superseded", "Superseded")], default="received", max_length=10)),
+        # Before there are rows: adding it would look for their documents, which no policy shows.
+        tenant_foreign_key("documents_job", "document_id", "documents_document"),
         migrations.RunSQL(sql=FILL, reverse_sql=migrations.RunSQL.noop),
         migrations.RemoveConstraint("document", "document_state"),
         migrations.RemoveConstraint("document", "document_bytes_once"),
@@ -102,5 +107,4 @@ class Migration(migrations.Migration):
         row_level_security("documents_batch"),
         tenant_foreign_key("documents_batch", "collection_id", "documents_collection"),
         tenant_foreign_key("documents_document", "batch_id", "documents_batch", "SET NULL"),
-        tenant_foreign_key("documents_job", "document_id", "documents_document"),
     ]  # fmt: skip
