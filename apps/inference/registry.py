@@ -80,7 +80,11 @@ def _tei_server() -> Server:
 
 @cache
 def _local_encoder() -> LocalEncoder:
-    return LocalEncoder(settings.EMBEDDING_MODEL, threads=settings.INFERENCE_THREADS)
+    return LocalEncoder(
+        settings.EMBEDDING_MODEL,
+        threads=settings.INFERENCE_THREADS,
+        dtype=settings.EMBEDDING_DTYPE,
+    )
 
 
 def _cross_encoder() -> CrossEncoderReranker:

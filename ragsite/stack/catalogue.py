@@ -11,7 +11,7 @@ import secrets
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ragsite.stack.engine import ALIAS
@@ -138,21 +138,25 @@ def _add_schema(plan: Plan) -> None:
 
 
 def _add_worker(plan: Plan) -> None:
-    log = plan.state.log("worker")
+    plan.parts.append(worker_part(plan))
+
+
+def worker_part(plan: Plan, name: str = "worker", options: Sequence[str] = ()) -> Part:
+    """A worker process; several may serve the same queues, each under a name of its own."""
+    log = plan.state.log(name)
     said = _Said(log, b" ready.")
-    plan.parts.append(
-        Part(
-            name="worker",
-            command=[
-                *(sys.executable, "-m", "celery", "--app=worker.celery", "worker"),
-                *("--without-gossip", "--without-mingle", "--loglevel=INFO"),
-            ],
-            log=log,
-            ready=said.ready,
-            prepare=said.forget,
-            needs=plan.needs("schema", "redis"),
-            env=plan.full_environment(**_LEAN),
-        )
+    return Part(
+        name=name,
+        command=[
+            *(sys.executable, "-m", "celery", "--app=worker.celery", "worker"),
+            *("--without-gossip", "--without-mingle", "--loglevel=INFO", f"--hostname={name}@%h"),
+            *options,
+        ],
+        log=log,
+        ready=said.ready,
+        prepare=said.forget,
+        needs=plan.needs("schema", "redis"),
+        env=plan.full_environment(**_LEAN),
     )
 
 

@@ -7,7 +7,9 @@ its place by setting TEI_URL. Beyond TEI: `/rerank` does late interaction on the
 takes `word_weights: [[start, end, weight], …]` (characters of the query), and `/info` says
 `late_interaction: true`. Site and worker hold no torch and stay small.
 
-Environment: EMBEDDING_MODEL, TEI_API_KEY, INFERENCE_THREADS.
+`/metrics` says how long it worked.
+
+Environment: EMBEDDING_MODEL, EMBEDDING_DTYPE, TEI_API_KEY, INFERENCE_THREADS.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ def main() -> None:
     encoder = LocalEncoder(
         os.environ.get("EMBEDDING_MODEL") or "all-MiniLM-L6-v2",
         threads=int(os.environ.get("INFERENCE_THREADS") or 0),
+        dtype=os.environ.get("EMBEDDING_DTYPE") or "auto",
     )
     # The first run of the model allocates and compiles; no question should wait for that.
     encoder.embed(encoder.tokenize(["warm-up"]))

@@ -56,6 +56,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._reply(401, b"")
         elif self.path == "/info":
             self._reply_json(200, self.server.service.info())
+        elif self.path == "/metrics":
+            metrics = self.server.service.metrics().encode()
+            self._reply(200, metrics, "text/plain; version=0.0.4; charset=utf-8")
         else:
             self._reply(404, b"")
 

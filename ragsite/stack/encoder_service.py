@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,9 @@ class EncoderService:
         self._turns = Turns()
         self._permits = threading.Lock()
         self._texts = 0
+        self._taken = 0
+        self._since = 0.0
+        self._open_s = 0.0
 
     def info(self) -> dict[str, Any]:
         return {
@@ -59,6 +63,21 @@ class EncoderService:
             "docker_label": None,
             "late_interaction": True,
         }
+
+    def metrics(self) -> str:
+        """What has been done since the start, as Prometheus reads it."""
+        busy_s, steps = self._turns.spent()
+        with self._permits:
+            open_s = self._open_s + (time.perf_counter() - self._since if self._texts else 0.0)
+            taken, now = self._taken, self._texts
+        figures = (
+            ("model_seconds_total", "counter", busy_s, "Time the model computed."),
+            ("model_steps_total", "counter", steps, "Steps of the model."),
+            ("open_seconds_total", "counter", open_s, "Time there was any text to work on."),
+            ("texts_total", "counter", taken, "Texts accepted."),
+            ("texts", "gauge", now, "Texts being worked on or waiting."),
+        )
+        return "".join(_metric(*figure) for figure in figures)
 
     def embed(self, body: dict[str, Any]) -> list[list[float]]:
         texts, pace = self._inputs(body)
@@ -121,12 +140,17 @@ class EncoderService:
         with self._permits:
             if self._texts + texts > MAX_CONCURRENT_TEXTS:
                 raise TeiError(429, "Overloaded", "Model is overloaded")
+            if not self._texts:
+                self._since = time.perf_counter()
             self._texts += texts
+            self._taken += texts
         try:
             yield
         finally:
             with self._permits:
                 self._texts -= texts
+                if not self._texts:
+                    self._open_s += time.perf_counter() - self._since
 
 
 def _checked(texts: Any) -> list[str]:
@@ -149,6 +173,11 @@ def _weighted_words(weights: object) -> list[WeightedWord]:
     if not all(math.isfinite(word.weight) and word.weight >= 0 for word in words):
         raise TeiError(422, "Validation", "`word_weights` must not be negative")
     return words
+
+
+def _metric(name: str, kind: str, value: float, words: str) -> str:
+    name = f"ragsite_encoder_{name}"
+    return f"# HELP {name} {words}\n# TYPE {name} {kind}\n{name} {value}\n"
 
 
 def _numbers(vectors: Any) -> list[Any]:

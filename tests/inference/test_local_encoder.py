@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from apps.inference.bert import Bert, can_run
+from apps.inference.bert import can_run
 from apps.inference.embedders.sentence_transformers import SentenceTransformersEmbedder
 from apps.inference.local_encoder import LocalEncoder
 from apps.inference.model_files import locate_model
@@ -35,17 +35,24 @@ def copied(tmp_path: Path, file: str, **changes: object) -> Path:
 
 
 def test_our_bert_gives_the_vectors_of_sentence_transformers(encoder: LocalEncoder) -> None:
-    import torch
     from sentence_transformers import SentenceTransformer
 
     theirs = SentenceTransformer(str(BUNDLED), device="cpu").encode(TEXTS)
-    precise = LocalEncoder.__new__(LocalEncoder)
-    precise.__dict__.update(encoder.__dict__, _model=Bert(BUNDLED, torch.float32))
+    precise = LocalEncoder("all-MiniLM-L6-v2", threads=1, dtype="float32")
 
     ours, fast = (e.embed(e.tokenize(TEXTS)) for e in (precise, encoder))
 
     np.testing.assert_allclose(ours, theirs, atol=2e-5)
     assert ((fast * theirs).sum(axis=1) > 0.999).all()
+
+
+def test_bf16_and_fp32_may_stand_in_one_index() -> None:
+    both = (
+        LocalEncoder("all-MiniLM-L6-v2", threads=1, dtype=dtype)
+        for dtype in ("bfloat16", "float32")
+    )
+    vectors = [encoder.embed(encoder.tokenize(TEXTS)) for encoder in both]
+    assert ((vectors[0] * vectors[1]).sum(axis=1) > 0.9995).all()
 
 
 @pytest.mark.parametrize(

@@ -159,3 +159,24 @@ def test_a_question_waits_for_one_step_of_documents_at_most(
     whole = time.monotonic() - begun
     # The batch is eight steps; a fair share of two allows for what else the machine does.
     assert waited < whole * 2.5 / 8
+
+
+def test_metrics_say_how_long_the_model_worked(client: httpx.Client, embedder: TeiEmbedder) -> None:
+    def figures() -> dict[str, float]:
+        lines = client.get("/metrics").text.splitlines()
+        words = [line.split() for line in lines if not line.startswith("#")]
+        return {name: float(value) for name, value in words}
+
+    before, start = figures(), time.perf_counter()
+    embedder.embed_documents(PASSAGES)
+    after, wall_s = figures(), time.perf_counter() - start
+
+    spent = {name: after[name] - before[name] for name in after}
+    assert 0 < spent["ragsite_encoder_model_seconds_total"] < wall_s
+    assert spent["ragsite_encoder_open_seconds_total"] < wall_s
+    assert spent["ragsite_encoder_texts_total"] >= len(PASSAGES)
+    assert after["ragsite_encoder_texts"] == 0
+
+
+def test_metrics_need_the_key(encoder_url: str) -> None:
+    assert httpx.get(f"{encoder_url}/metrics", trust_env=False).status_code == 401

@@ -62,3 +62,13 @@ def test_the_turn_ends_with_an_error_too() -> None:
         pass
     with turns.question():
         pass
+
+
+def test_what_steps_took_is_added_up() -> None:
+    turns = Turns()
+    for _ in range(3):
+        with turns.documents():
+            time.sleep(0.01)
+    busy_s, steps = turns.spent()
+    assert steps == 3
+    assert busy_s >= 0.03
