@@ -234,6 +234,20 @@ class TestUploading:
         )
         assert (response.status_code, code(response)) == (415, "content_type")
 
+    @pytest.mark.parametrize("end", ["", "\r\n--x", "\r\n--x\r\n", "\r\n--xx--\r\n"])
+    def test_a_form_that_ends_in_the_middle_is_not_taken_for_a_whole_one(
+        self, cast: Cast, writer: Program, end: str
+    ) -> None:
+        body = (
+            '--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
+            f"{'The first half. ' * 20_000}{end}"
+        )
+        response = writer.client.post(
+            API + writer.uploads, body.encode(), "multipart/form-data; boundary=x"
+        )
+        assert (response.status_code, code(response)) == (400, "incomplete")
+        assert count(cast.acme) == 0
+
     def test_a_form_without_a_boundary(self, writer: Program) -> None:
         response = writer.client.post(API + writer.uploads, b"x", "multipart/form-data")
         assert response.status_code == 400

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from django.conf import settings
 from django.core.files.uploadedfile import UploadedFile
@@ -20,6 +21,7 @@ from apps.documents.files import PATH_MAX_CHARS, Chunked
 JSON_MAX_BYTES = 64 * 1024
 _FORM_MAX_BYTES = 1024 * 1024  # of a form, besides its file
 _READ_BYTES = 1024 * 1024
+_TAIL_BYTES = 4096  # enough for a boundary (70 characters) and what little may follow it
 
 
 @dataclass(frozen=True)
@@ -31,8 +33,9 @@ class Sent:
     batch: str
 
 
-def sent_file(request: HttpRequest) -> Sent:
-    """The file of a request: the field `file` of a form, or the whole body.
+@contextmanager
+def sent_file(request: HttpRequest) -> Iterator[Sent]:
+    """The file of a request, for the block: the field `file` of a form, or the whole body.
 
     Raises ApiError, or FileTooLarge as soon as that is known.
     """
@@ -47,18 +50,52 @@ def sent_file(request: HttpRequest) -> Sent:
         if kind != "multipart/form-data":
             words = "Send multipart/form-data with the field “file”, or the file as the body."
             raise ApiError(415, "content_type", words)
-        return _from_form(request)
-    return Sent(_Body(request), _path(request.GET.get("path")), request.GET.get("batch", ""))
+        with _form(request) as (fields, file):
+            yield Sent(file, _path(fields.get("path", file.name or "")), fields.get("batch", ""))
+    else:
+        query = request.GET
+        yield Sent(_Body(request), _path(query.get("path")), query.get("batch", ""))
 
 
-def _from_form(request: HttpRequest) -> Sent:
+@contextmanager
+def _form(request: HttpRequest) -> Iterator[tuple[dict[str, str], UploadedFile[Any]]]:
+    """The fields of a form, before those of the address, and its one file.
+
+    Django takes a form that ends in the middle of a file for a whole one: here it is refused.
+    """
     request.upload_handlers = [_OneFile(request)]
-    form = {**request.GET.dict(), **request.POST.dict()}
-    file = request.FILES.get("file")
-    if not isinstance(file, UploadedFile):
-        words = "No whole file arrived in the field “file”; nothing was saved."
-        raise ApiError(400, "no_file", words)
-    return Sent(file, _path(str(form.get("path", file.name or ""))), str(form.get("batch", "")))
+    body = _Tail(request)
+    posted, uploaded = request.parse_file_upload(request.META, cast(Any, body))
+    arrived = [each for each in uploaded.values() if isinstance(each, UploadedFile)]
+    try:
+        if not body.has(f"--{(request.content_params or {}).get('boundary', '')}--"):
+            words = "The form has no end; nothing was saved. Send it again."
+            raise ApiError(400, "incomplete", words)
+        if not arrived or "file" not in uploaded:
+            words = "No whole file arrived in the field “file”; nothing was saved."
+            raise ApiError(400, "no_file", words)
+        fields = [*request.GET.items(), *posted.items()]
+        yield {name: str(value) for name, value in fields}, arrived[0]
+    finally:
+        for each in arrived:
+            each.close()
+
+
+class _Tail:
+    """Reads a request on, and keeps the end of what was read."""
+
+    def __init__(self, request: HttpRequest) -> None:
+        self._request = request
+        self._tail = b""
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._request.read(size)
+        self._tail = (self._tail + data)[-_TAIL_BYTES:]
+        return data
+
+    def has(self, text: str) -> bool:
+        """Whether `text` is in the last bytes that were read."""
+        return self._tail.find(text.encode("latin-1", "replace")) >= 0
 
 
 def _path(path: str | None) -> str:

@@ -51,15 +51,15 @@ def list_documents(request: ApiRequest, collection_id: uuid.UUID) -> Answer:
 def upload_document(request: ApiRequest, collection_id: uuid.UUID) -> Answer:
     """201: received. 200: the collection has these bytes, or had them under another path."""
     collection = _collection(request, collection_id)
-    sent = sent_file(request)
-    batch = _batch(request, collection, sent.batch)
-    receive = partial(_receive, request, collection, sent.path, batch)
-    if idempotency_key(request) is None:
-        return receive(sent.file)
-    # What is asked for must be known before it is done: a form's own bytes differ each time.
-    with files.receive(sent.file) as received, received.path.open("rb") as file:
-        asked = (sent.path, sent.batch, received.sha256)
-        return once(request, partial(receive, file), *asked, in_one_step=False)
+    with sent_file(request) as sent:
+        batch = _batch(request, collection, sent.batch)
+        receive = partial(_receive, request, collection, sent.path, batch)
+        if idempotency_key(request) is None:
+            return receive(sent.file)
+        # What is asked for must be known before it is done: a form's own bytes differ each time.
+        with files.receive(sent.file) as received, received.path.open("rb") as file:
+            asked = (sent.path, sent.batch, received.sha256)
+            return once(request, partial(receive, file), *asked, in_one_step=False)
 
 
 def _receive(
