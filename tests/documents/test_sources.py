@@ -160,6 +160,21 @@ def test_a_folder_is_added_run_paused_and_removed(
         assert not Document.objects.exists()
 
 
+def test_the_list_of_documents_follows_while_a_run_is_watched(
+    carl: Client, handbook: Collection, root: Path
+) -> None:
+    asked = {"HX-Request": "true", "HX-Trigger": "sources-list"}
+    here = page("sources", handbook.id)
+    assert 'hx-trigger="every' not in carl.get(here, headers=asked).content.decode()
+    add(carl, handbook, root / "watched" / "acme" / "rules")
+    answer = carl.get(here, headers=asked)
+    assert 'hx-trigger="every' in answer.content.decode()
+    assert answer["HX-Trigger"] == "sources-moved"
+    assert syncing.sync_next()
+    assert 'hx-trigger="every' not in carl.get(here, headers=asked).content.decode()
+    assert "sources/" in carl.get(page("collection", handbook.id)).content.decode()
+
+
 def test_removals_that_wait_are_confirmed_on_the_page(
     carl: Client, handbook: Collection, cast: Cast, root: Path
 ) -> None:

@@ -111,4 +111,8 @@ def _answer(
         "form": form or SourceForm(kinds=places),
     }
     template = "documents/_sources.html" if request.htmx else "documents/sources.html"
-    return render(request, template, context, status=status)
+    response = render(request, template, context, status=status)
+    if request.htmx and request.htmx.trigger == "sources-list":
+        # Asked for again because something moves: the list of documents has to follow.
+        response["HX-Trigger"] = "sources-moved"
+    return response
