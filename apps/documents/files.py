@@ -25,6 +25,9 @@ from apps.documents.errors import EmptyFile, FileMissing, FileTooLarge, StorageU
 NAME_MAX_CHARS = 255
 PATH_MAX_CHARS = 500
 _READ_BYTES = 1024 * 1024
+# Folders whose own names, up to MEDIA_ROOT, are known to be on the disk.
+_flushed: set[tuple[str, int]] = set()
+_FLUSHED_MAX = 10_000
 # Direction marks and invisible characters make `evil‮fdp.exe` read as `evilexe.pdf`.
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 _FORBIDDEN = re.compile(r'[<>:"|?*]')
@@ -68,6 +71,17 @@ def clean_path(path: str) -> str:
     return "/".join(names)
 
 
+def check_size(size_bytes: int) -> None:
+    """Raises EmptyFile or FileTooLarge."""
+    if size_bytes == 0:
+        raise EmptyFile("The file is empty. Check that it was saved, and upload it again.")
+    if size_bytes > settings.UPLOAD_MAX_BYTES:
+        raise FileTooLarge(
+            f"The file is larger than {settings.UPLOAD_MAX_BYTES // 2**20} MiB, the most that is "
+            "accepted. Split it, or have the limit raised."
+        )
+
+
 @contextmanager
 def receive(file: Chunked | IO[bytes]) -> Iterator[Received]:
     """Stream an upload to a temporary file, hashing it; it is removed unless `store` took it.
@@ -83,8 +97,7 @@ def receive(file: Chunked | IO[bytes]) -> Iterator[Received]:
             size, digest = _copy(file, target)
             with _storage_errors():
                 os.fsync(target.fileno())
-        if size == 0:
-            raise EmptyFile("The file is empty. Check that it was saved, and upload it again.")
+        check_size(size)
         yield Received(path, size, digest)
     finally:
         path.unlink(missing_ok=True)
@@ -95,11 +108,7 @@ def _copy(file: Chunked | IO[bytes], target: IO[bytes]) -> tuple[int, str]:
     chunks = getattr(file, "chunks", None)
     for data in chunks() if chunks else iter(lambda: file.read(_READ_BYTES), b""):  # type: ignore[union-attr]
         size += len(data)
-        if size > settings.UPLOAD_MAX_BYTES:
-            raise FileTooLarge(
-                f"The file is larger than {settings.UPLOAD_MAX_BYTES // 2**20} MiB, the most that "
-                "is accepted. Split it, or have the limit raised."
-            )
+        check_size(size)
         digest.update(data)
         with _storage_errors():  # not around the reading: a sender who goes away is no fault here
             _write(target, data)
@@ -147,16 +156,33 @@ def store_bytes(data: bytes, key: str) -> str:
 
 
 def _flush_folders(key: str) -> None:
-    """On a disk, a file's name is safe once its folder is flushed, and the folder's in its own."""
+    """On a disk, a file's name is safe once its folder is flushed, and the folder's in its own.
+
+    Those above are flushed once per process: a flush takes milliseconds, and there may be 10,000
+    files to come.
+    """
     path = _path_on_disk(key)
-    for folder in path.parents if path else ():
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-        if folder == Path(settings.MEDIA_ROOT):
-            break
+    if path is None:
+        return
+    folder = path.parent
+    _flush(folder)
+    identity = (str(folder), folder.stat().st_ino)
+    if identity in _flushed:
+        return
+    while folder not in (Path(settings.MEDIA_ROOT), folder.parent):
+        folder = folder.parent
+        _flush(folder)
+    if len(_flushed) >= _FLUSHED_MAX:
+        _flushed.clear()
+    _flushed.add(identity)
+
+
+def _flush(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def remove(key: str) -> None:

@@ -115,11 +115,18 @@ def find_files(sources: Iterable[Path]) -> Found:
 
 
 def compare(*, tenant: Tenant, collection: Collection, item: Item) -> Outcome | None:
-    """How the document stands that has the file's bytes already; None where there is none."""
+    """What is known of a file without sending it; None: it has to be sent.
+
+    That is how the document stands that has its bytes, or why it would not be taken.
+    """
     outcome = Outcome(item.path)
     try:
         with item.source.open("rb") as file:
+            files.check_size(os.fstat(file.fileno()).st_size)
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    except DocumentError as exc:
+        outcome.fail(exc.code, str(exc))
+        return outcome
     except OSError as exc:
         outcome.fail("not_sent", f"Could not be read: {exc.strerror}. Check who may read it.")
         return outcome

@@ -158,6 +158,9 @@ class TestSending:
         assert found["empty.txt"] == "empty"
         assert found["large.txt"] == "too_large"
         assert len(rows(collection)) == 3
+        assert states(folder)["empty.txt"] == "failed"
+        with tenant_scope(collection.tenant_id):
+            assert Batch.objects.count() == 1
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
     def test_a_file_nobody_may_read_fails_alone(self, collection: Collection, folder: Path) -> None:

@@ -7,6 +7,7 @@ nothing.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import uuid
@@ -20,9 +21,10 @@ from ragsite.stack.state import BASE_DIR
 from tests.documents.test_torture import FOLDER, REFUSED
 from tests.running_stack import Stack
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 FILES = FOLDER / "files"
+# Per file, on a machine of one's own.
 SECONDS_MAX = 30.0
 Ingest = Callable[..., tuple[int, dict[str, Any]]]
 
@@ -53,7 +55,7 @@ def manage(stack: Stack, name: str, *arguments: str) -> subprocess.CompletedProc
         capture_output=True,
         text=True,
         check=False,
-        timeout=800,
+        timeout=1500,
     )
 
 
@@ -75,16 +77,18 @@ def test_every_file_of_the_torture_folder_ends_for_a_fitting_reason(
     assert all(each["message"] for each in outcomes.values() if each["state"] == "failed")
     assert code == 1, "some failed"
     assert stack.process("worker").pid == worker
-    assert slow_ones(stack, name) == []
     assert_again_changes_nothing(stack, name, ingest)
+    assert slow_ones(stack, name) == []
 
 
 def assert_again_changes_nothing(stack: Stack, name: str, ingest: Ingest) -> None:
     before = everything(stack, name)
+    batches = stack.rows("SELECT count(*) FROM documents_batch")
     code, found = ingest("--wait", str(FILES))
     assert code == 1
     assert set(found["counts"]) == {"total", "failed", "unchanged"}
     assert everything(stack, name) == before
+    assert stack.rows("SELECT count(*) FROM documents_batch") == batches
 
 
 def everything(stack: Stack, name: str) -> list[tuple[Any, ...]]:
@@ -109,7 +113,7 @@ def slow_ones(stack: Stack, name: str) -> list[tuple[Any, ...]]:
         WHERE k.name = %s AND s.hop IN ('parse', 'chunk') GROUP BY d.path HAVING sum(s.work_ms) > %s
         """,
         name,
-        SECONDS_MAX * 1000,
+        SECONDS_MAX * 1000 * max(1.0, os.getloadavg()[1] / (os.cpu_count() or 1)),
     )
 
 

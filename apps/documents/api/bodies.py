@@ -9,14 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
-from django.conf import settings
 from django.core.files.uploadedfile import UploadedFile
 from django.core.files.uploadhandler import TemporaryFileUploadHandler
 from django.http import HttpRequest
 
 from apps.documents.api.errors import ApiError
 from apps.documents.errors import FileTooLarge
-from apps.documents.files import PATH_MAX_CHARS, Chunked
+from apps.documents.files import PATH_MAX_CHARS, Chunked, check_size
 
 JSON_MAX_BYTES = 64 * 1024
 _FORM_MAX_BYTES = 1024 * 1024  # of a form, besides its file
@@ -42,9 +41,9 @@ def sent_file(request: HttpRequest) -> Iterator[Sent]:
     if request.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
         words = "The body is compressed. Send the file as it is."
         raise ApiError(415, "content_encoding", words)
-    length = request.META.get("CONTENT_LENGTH") or "0"
-    if length.isdecimal() and int(length) > settings.UPLOAD_MAX_BYTES + _FORM_MAX_BYTES:
-        raise _too_large()
+    announced = request.META.get("CONTENT_LENGTH") or ""
+    if announced.isdecimal():
+        check_size(max(1, int(announced) - _FORM_MAX_BYTES))
     kind = request.content_type or ""
     if kind.startswith("multipart/"):
         if kind != "multipart/form-data":
@@ -145,17 +144,12 @@ class _OneFile(TemporaryFileUploadHandler):
 
     def receive_data_chunk(self, raw_data: bytes, start: int) -> bytes | None:
         self._seen += len(raw_data)
-        if self._seen > settings.UPLOAD_MAX_BYTES:
+        try:
+            check_size(self._seen)
+        except FileTooLarge:
             self.file.close()
-            raise _too_large()
+            raise
         return super().receive_data_chunk(raw_data, start)
-
-
-def _too_large() -> FileTooLarge:
-    return FileTooLarge(
-        f"The file is larger than {settings.UPLOAD_MAX_BYTES // 2**20} MiB, the most that is "
-        "accepted. Split it, or have the limit raised."
-    )
 
 
 def json_object(request: HttpRequest, **kinds: type) -> dict[str, Any]:
