@@ -43,6 +43,11 @@ class OpenedCitation:
     pages: tuple[PassageOnPage, ...] = ()
     has_images: bool = False
 
+    @property
+    def is_replaced(self) -> bool:
+        """Whether a newer version of the document answers now."""
+        return self.document is not None and self.document.state == DocumentState.SUPERSEDED
+
 
 def open_citation(access: Access, citation_id: uuid.UUID) -> OpenedCitation | None:
     """Find the passage of one of one's own citations; None where there is no such citation.
@@ -62,8 +67,9 @@ def open_citation(access: Access, citation_id: uuid.UUID) -> OpenedCitation | No
         last = min(citation.page_last, citation.page_first + MOST_PAGES - 1)
         pages = list(pages_between(document.tenant_id, document.id, citation.page_first, last))
     passages = tuple(_passages(citation, document, pages))
-    # Reading a document again may give other text: better none than the wrong passage.
-    if document.state != DocumentState.READY or not passages:
+    # Reading a document again may give other text: better none than the wrong passage. The text of
+    # a version that was replaced stays as it was cited.
+    if document.state not in (DocumentState.READY, DocumentState.SUPERSEDED) or not passages:
         return OpenedCitation(citation, "changed", document)
     return OpenedCitation(citation, "open", document, passages, has_page_images(document))
 

@@ -11,7 +11,8 @@ from datetime import datetime
 from typing import Any
 
 from django.core.files import File
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, F, Q, QuerySet, Window
+from django.db.models.functions import RowNumber
 from django.utils import timezone
 
 from apps.documents import files
@@ -107,31 +108,32 @@ class Wanted:
 def documents_of(
     tenant_id: uuid.UUID, collection_id: uuid.UUID, wanted: Wanted = Wanted()
 ) -> QuerySet[Document]:
-    """A collection's documents, newest first: of each path its newest version.
+    """A collection's documents, newest first: of each path its newest version."""
+    documents = Document.objects.filter(tenant_id=tenant_id, collection_id=collection_id).exclude(
+        state=DocumentState.SUPERSEDED
+    )
+    # Ranked once, all of them: looking for a newer version row by row took a minute for 10,000
+    # documents that the planner did not know of yet.
+    ranked = documents.annotate(
+        rank=Window(RowNumber(), partition_by=F("path"), order_by=F("version").desc())
+    )
+    older = ranked.filter(rank__gt=1).values("id")
+    return documents.filter(_matches(wanted)).exclude(id__in=older).order_by("-created_at", "id")
 
-    `answering` is the number of the older version that answers until this one is ready.
-    """
-    older = Document.objects.filter(
-        tenant_id=tenant_id,
-        collection_id=collection_id,
-        path=OuterRef("path"),
-        version__lt=OuterRef("version"),
+
+def answering_versions(documents: Ids[Document]) -> dict[uuid.UUID, int]:
+    """Of documents of one collection: which older version answers until they are ready."""
+    waiting = {each.path: each for each in documents if each.version > 1 and not each.ready_at}
+    if not waiting:
+        return {}
+    first = next(iter(waiting.values()))
+    ready = Document.objects.filter(
+        tenant_id=first.tenant_id,
+        collection_id=first.collection_id,
+        path__in=waiting,
         state=DocumentState.READY,
     )
-    documents = _newest_versions(tenant_id).filter(_matches(wanted), collection_id=collection_id)
-    return documents.annotate(
-        answering=Subquery(older.order_by("-version").values("version")[:1])
-    ).order_by("-created_at", "id")
-
-
-def _newest_versions(tenant_id: uuid.UUID) -> QuerySet[Document]:
-    newer = Document.objects.filter(
-        tenant_id=tenant_id,
-        collection_id=OuterRef("collection_id"),
-        path=OuterRef("path"),
-        version__gt=OuterRef("version"),
-    )
-    return Document.objects.filter(~Exists(newer), tenant_id=tenant_id)
+    return {waiting[each.path].id: each.version for each in ready.only("path", "version")}
 
 
 def _matches(wanted: Wanted) -> Q:
