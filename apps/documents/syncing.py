@@ -292,18 +292,26 @@ class _Run:
         sha256: str = "",
     ) -> None:
         """What the file was and came to. A file that is refused leaves its document as it was."""
-        values: dict[str, object] = {
-            "size_bytes": entry.size_bytes,
-            "stamp": entry.stamp[:200],
-            "code": code[:60],
-            "message": message[:500],
-            "sha256": document.sha256 if document else sha256,
-        }
+        row = SourceFile(
+            tenant=self.tenant,
+            source=self.source,
+            path=entry.path,
+            size_bytes=entry.size_bytes,
+            stamp=entry.stamp[:200],
+            code=code[:60],
+            message=message[:500],
+            sha256=document.sha256 if document else sha256,
+            document=document,
+        )
+        changed = ["size_bytes", "stamp", "code", "message", "sha256"]
         if document is not None or code == _SAME_BYTES:
-            values["document"] = document
+            changed.append("document")
         with tenant_scope(self.tenant.id):
-            SourceFile.objects.update_or_create(
-                tenant=self.tenant, source=self.source, path=entry.path, defaults=values
+            SourceFile.objects.bulk_create(
+                [row],
+                update_conflicts=True,
+                unique_fields=["tenant", "source", "path"],
+                update_fields=changed,
             )
 
     def _batch(self) -> Batch:

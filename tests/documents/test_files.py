@@ -35,6 +35,10 @@ def test_a_stored_file_and_the_folders_it_is_in_are_flushed(
     assert flushed[-1] == str(settings.MEDIA_ROOT)
     assert path.read_bytes() == b"text"
     assert not received.path.exists()
+    flushed.clear()
+    with files.receive(BytesIO(b"more")) as received:
+        files.store(received, f"{key}-2")
+    assert flushed == [str(received.path), str(path.parent)]
 
 
 def test_a_disk_that_cannot_be_written_is_said(settings: Settings) -> None:
