@@ -24,14 +24,16 @@ ATTEMPTS_MAX = 3
 
 # The turn being served is that of the latest job under way, and never far behind what waits: a
 # long job does not hold it back. Nobody is served between two jobs: what waits is next then.
+# OFFSET keeps the planner to the few jobs that are held: by turns, it would read all that wait.
 _TURN = """
     GREATEST(
         (SELECT max(turn) + 1 FROM documents_job
             WHERE tenant_id = %(tenant)s AND stage = %(stage)s),
         (SELECT CASE WHEN served IS NULL THEN waiting ELSE GREATEST(served, waiting - 1) END
             FROM (SELECT
-                (SELECT max(turn) FROM documents_job
-                    WHERE stage = %(stage)s AND lease_expires_at > statement_timestamp()) AS served,
+                (SELECT max(turn) FROM (SELECT stage, turn FROM documents_job
+                    WHERE lease_expires_at > statement_timestamp() OFFSET 0) AS held
+                    WHERE stage = %(stage)s) AS served,
                 (SELECT min(turn) FROM documents_job
                     WHERE stage = %(stage)s AND attempt = 0) AS waiting) AS queue),
         0)
