@@ -10,17 +10,20 @@ from django.db import OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 
+from apps.documents.errors import StorageUnavailable
+
 logger = logging.getLogger(__name__)
 
 RETRY_AFTER_S = 10
 _PARTS: tuple[tuple[type[Exception], str], ...] = (
     (redis.RedisError, "redis"),
     (OperationalError, "database"),
+    (StorageUnavailable, "file storage"),
 )
 
 
 class PartDownMiddleware:
-    """503 with a page that says so, instead of a fault page, when Redis or PostgreSQL is away."""
+    """503 with a page that says so, instead of a fault page, when Redis or another part is away."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response

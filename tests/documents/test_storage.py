@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from django.core.files.storage import default_storage
+from django.urls import reverse
 from pytest_django import Settings
 
 from apps.documents import files, selectors, services, viewing
@@ -17,6 +18,7 @@ from apps.documents.ingestion import ingest_next
 from apps.documents.models import Collection, Document, DocumentState, Job, Page
 from apps.tenants.models import Tenant
 from apps.tenants.scope import tenant_scope
+from tests.cast import Cast, signed_in
 from tests.documents.conftest import Upload, reload
 from tests.documents.s3 import ACCESS_KEY, SECRET_KEY, Bucket, store_at, unused_url
 
@@ -139,6 +141,20 @@ def test_marks_are_left_out_while_the_store_is_away_and_are_back_with_it(
         viewing.page_image(document, 1)
     store_at(settings, stored_in_s3.name, s3_url)
     assert viewing.passage_boxes(document, page, 0, 9)
+
+
+def test_a_download_says_that_the_store_is_away(
+    stored_in_s3: Bucket, cast: Cast, settings: Settings
+) -> None:
+    collection = services.create_collection(tenant=cast.acme, user=None, name="Handbook")
+    document = services.receive_upload(
+        tenant=cast.acme, collection=collection, user=None, path="a.txt", file=BytesIO(b"text")
+    )
+    address = reverse("documents:download", args=["acme", collection.id, document.id])
+    client = signed_in(cast.bob)
+    assert b"".join(client.get(address).streaming_content) == b"text"
+    store_at(settings, stored_in_s3.name, unused_url())
+    assert client.get(address).status_code == 503
 
 
 def test_no_credential_is_in_a_message_a_repr_or_a_log(
