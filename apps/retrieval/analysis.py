@@ -19,6 +19,8 @@ from functools import lru_cache
 
 import Stemmer
 
+from apps.retrieval.normalization import normalize
+
 # pgvector's sparsevec has at most 10^9 dimensions, numbered from 1; a term id is a dimension.
 TERM_SPACE = 1_000_000_000
 MAX_WORD_CHARS = 64  # of longer "words" (a base64 blob, a megabyte of one letter) the start counts
@@ -124,13 +126,16 @@ class Word:
 
 
 def terms_of(text: str, language: str = "") -> list[int]:
-    """The term ids of `text`, repeats included, in order."""
+    """The term ids of `text`, repeats included, in order; of its normal form."""
     latin = language if language in _SNOWBALL else "en"
-    return [_term(piece, latin) for _, _, piece in _pieces(text)]
+    return [_term(piece, latin) for _, _, piece in _pieces(normalize(text))]
 
 
 def words_of(text: str, language: str = "") -> list[Word]:
-    """The words of `text` with their offsets. `language` (ISO 639-1) matters for Latin script."""
+    """The words of `text`, which is to be normal already, with their offsets.
+
+    `language` (ISO 639-1) matters for Latin script.
+    """
     latin = language if language in _SNOWBALL else "en"
     return [Word(start, end, _term(piece, latin)) for start, end, piece in _pieces(text)]
 

@@ -16,6 +16,7 @@ from apps.inference.types import Vectors
 from apps.retrieval import bm25, fusion, reranking, selectors, vectors
 from apps.retrieval.analysis import Word, detect_language, words_of
 from apps.retrieval.models import EmbeddingIndex
+from apps.retrieval.normalization import normalize
 from apps.retrieval.relevance import Evidence, coverage, relevance
 from apps.retrieval.texts import indexed_text
 from apps.retrieval.types import Candidate, Notice, Passage, Retrieval, StageScores
@@ -75,8 +76,8 @@ def retrieve(
     reranker degrades the result and adds a notice; it never raises for them. Records hops
     "embed", "search" and "rerank" in `trace`.
     """
-    # NUL is the one character PostgreSQL and the encoders both refuse.
-    text = question.replace("\0", " ")[: settings.QUESTION_MAX_CHARS]
+    limit_chars = settings.QUESTION_MAX_CHARS
+    text = normalize(question[:limit_chars])[:limit_chars]  # some characters become several
     search = _Search(
         tenant_id, text, list(collection_ids), limit, detect_language(text), document_ids
     )
