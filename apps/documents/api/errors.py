@@ -21,7 +21,6 @@ _STATUS = {
     "name_taken": 409,
     "not_retryable": 409,
     "file_missing": 409,
-    "storage_unavailable": 503,
 }
 
 
