@@ -50,24 +50,24 @@ _UNFINDABLE = """
     ORDER BY document.id
 """
 # Rows whose chunk is another document's, or whose document is in another collection.
-_MISPLACED = """
-    SELECT document.id, count(*)
-    FROM (
-        SELECT tenant_id, document_id, collection_id, chunk_id FROM retrieval_chunkvector
-        WHERE tenant_id = %(tenant)s
-        UNION ALL
-        SELECT tenant_id, document_id, collection_id, chunk_id FROM retrieval_chunkterms
-        WHERE tenant_id = %(tenant)s
-    ) AS row
-    JOIN documents_document AS document
-        ON document.tenant_id = row.tenant_id AND document.id = row.document_id
+_MISPLACED_IN = """
+    SELECT row.document_id
+    FROM {table} AS row
     LEFT JOIN documents_chunk AS chunk
-        ON chunk.tenant_id = row.tenant_id AND chunk.id = row.chunk_id
-    WHERE (%(only)s::uuid IS NULL OR document.id = %(only)s)
+        ON chunk.tenant_id = %(tenant)s AND chunk.id = row.chunk_id
+    LEFT JOIN documents_document AS document
+        ON document.tenant_id = %(tenant)s AND document.id = row.document_id
+    WHERE row.tenant_id = %(tenant)s AND (%(only)s::uuid IS NULL OR row.document_id = %(only)s)
         AND (chunk.document_id IS DISTINCT FROM row.document_id
-            OR document.collection_id <> row.collection_id)
-    GROUP BY document.id ORDER BY document.id
+            OR document.collection_id IS DISTINCT FROM row.collection_id)
 """
+_MISPLACED = f"""
+    SELECT document_id, count(*) FROM (
+        {_MISPLACED_IN.format(table="retrieval_chunkvector")}
+        UNION ALL
+        {_MISPLACED_IN.format(table="retrieval_chunkterms")}
+    ) AS misplaced GROUP BY document_id ORDER BY document_id
+"""  # noqa: S608 - tables of ours
 # Rows of documents that nobody is to find. One that was ready and is being read again keeps its
 # rows until they are replaced.
 _UNWANTED = """

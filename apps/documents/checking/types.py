@@ -43,12 +43,15 @@ Check = Callable[[uuid.UUID, Options], Iterator[Finding]]
 def snapshot(tenant_id: uuid.UUID) -> Iterator[None]:
     """The tenant's scope with everything read in it as of one moment.
 
-    Of a document that becomes ready meanwhile, a check sees all or nothing.
+    Of a document that becomes ready meanwhile, a check sees all or nothing. Nothing can be written.
     """
     with transaction.atomic():
         # Where a wider transaction is open (a test's), its own isolation has to do.
         if not connection.savepoint_ids:
             with connection.cursor() as cursor:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        with tenant_scope(tenant_id):
+        with tenant_scope(tenant_id), connection.cursor() as cursor:
+            # Whole tables are joined, maybe before PostgreSQL has counted them: one wrong guess,
+            # and it goes through a table once for each row of another.
+            cursor.execute("SET LOCAL enable_nestloop = off")
             yield

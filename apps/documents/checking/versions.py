@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from functools import partial
 
 from django.db.models import Exists, OuterRef, QuerySet
-from django.utils import timezone
 
+from apps.documents import jobs
 from apps.documents.checking.repairs import locked
 from apps.documents.checking.types import Finding, Options, snapshot
-from apps.documents.models import Document, DocumentState, Job
+from apps.documents.models import Document, DocumentState
 
 
 def older_versions_that_answer(tenant_id: uuid.UUID, options: Options) -> Iterator[Finding]:
@@ -31,11 +31,8 @@ def older_versions_that_answer(tenant_id: uuid.UUID, options: Options) -> Iterat
 def _supersede(tenant_id: uuid.UUID, document_id: uuid.UUID) -> bool:
     """Its search rows are found, and removed, by the check of those."""
     with locked(tenant_id, document_id) as document:
-        if document and _overtaken(tenant_id).filter(id=document_id).exists():
-            Job.objects.filter(tenant_id=tenant_id, document_id=document_id).delete()
-            Document.objects.filter(tenant_id=tenant_id, id=document_id).update(
-                state=DocumentState.SUPERSEDED, updated_at=timezone.now()
-            )
+        if document is not None:
+            jobs.supersede(_overtaken(tenant_id).filter(id=document_id))
     return True
 
 
