@@ -36,8 +36,8 @@ def wake(task_name: str) -> None:
 def queue_length(queue: str) -> int | None:
     """Messages waiting in `queue`; None when the broker cannot be asked."""
     try:
-        with app.connection_for_read() as connection:
-            connection.ensure_connection(max_retries=1, timeout=2)
+        with app.pool.acquire(block=True) as connection:
+            connection.ensure_connection(max_retries=1, timeout=2)  # type: ignore[attr-defined]
             return int(connection.default_channel.client.llen(queue))  # type: ignore[attr-defined]
     except (OperationalError, RedisError, OSError) as exc:
         logger.warning("broker cannot be asked for its queue: %s", type(exc).__name__)

@@ -66,7 +66,7 @@ def ingest_next() -> bool:
             if document is not None:
                 _ingest_or_say_why(document, claim)
     finally:
-        jobs.wake_others()
+        jobs.wake_others(claim)
     return True
 
 

@@ -54,7 +54,7 @@ def index_next(*, sleep: Callable[[float], None] = time.sleep) -> bool:
             if document is not None:
                 _index_or_say_why(document, claim, sleep)
     finally:
-        jobs.wake_others()
+        jobs.wake_others(claim)
     return True
 
 

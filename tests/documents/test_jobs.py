@@ -7,6 +7,7 @@ import threading
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from time import perf_counter
 from typing import TypeVar
@@ -215,8 +216,49 @@ def test_messages_that_were_used_up_in_vain_are_sent_again_when_a_job_ends(
     assert jobs.take(Stage.INGEST) is None  # and so on, until no message is left
     with django_capture_on_commit_callbacks(execute=True):
         finish(held)
-        jobs.wake_others()
-    assert queue_length("ingest") == 3
+        jobs.wake_others(held)
+    assert queue_length("ingest") == 1
+
+
+def test_a_jobs_end_wakes_for_what_has_been_read_before_what_has_not(
+    settings: Settings, django_capture_on_commit_callbacks
+) -> None:
+    settings.TENANT_JOBS_MAX = 2
+    library = make_library("a")
+    queue(library, 4)
+    queue(library, 1, Stage.INDEX)
+    held = take()
+    purge()
+    with django_capture_on_commit_callbacks(execute=True):
+        finish(held)
+        jobs.wake_others(held)
+    assert (queue_length("ingest"), queue_length("index")) == (1, 1)
+
+
+def test_a_jobs_end_wakes_nobody_while_its_tenant_has_as_many_as_it_may(
+    settings: Settings, django_capture_on_commit_callbacks
+) -> None:
+    settings.TENANT_JOBS_MAX = 2
+    queue(make_library("a"), 5)
+    held = [take() for _ in range(2)]
+    settings.TENANT_JOBS_MAX = 1
+    with django_capture_on_commit_callbacks(execute=True):
+        finish(held[0])
+        jobs.wake_others(held[0])
+    assert queue_length("ingest") == 0
+
+
+def test_the_end_of_a_last_attempt_wakes_whoever_waited_for_it(
+    settings: Settings, django_capture_on_commit_callbacks
+) -> None:
+    settings.WORKER_CONCURRENCY = 2
+    queue(make_library("a"))
+    queue(make_library("b"), 5)
+    held = replace(take(), attempt=jobs.ATTEMPTS_MAX)
+    with django_capture_on_commit_callbacks(execute=True):
+        finish(held)
+        jobs.wake_others(held)
+    assert queue_length("ingest") == 2
 
 
 @pytest.mark.django_db(transaction=True)
