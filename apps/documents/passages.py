@@ -86,7 +86,7 @@ def read_part(document: Document, *, part: int | None = None, at: int | None = N
     first, last = (number - 1) * size + 1, number * size
     pages = pages_between(document.tenant_id, document.id, first, last)
     chunks = chunks_between(document, first, last)
-    return Part(number, parts, tuple(_cut(page, chunks) for page in pages))
+    return Part(number, parts, tuple(cut(page, chunks) for page in pages))
 
 
 def _pages_a_part(document: Document) -> int:
@@ -98,7 +98,7 @@ def _pages_a_part(document: Document) -> int:
     return max(1, min(_PAGES_MAX, _CHARS_MAX // chars))
 
 
-def _cut(page: Page, chunks: Sequence[Chunk]) -> PageText:
+def cut(page: Page, chunks: Sequence[Chunk]) -> PageText:
     """In one sweep: a page may hold thousands of passages."""
     start, end = page.char_start, page.char_start + len(page.text)
     here = [chunk for chunk in chunks if chunk.char_start < end and chunk.char_end > start]

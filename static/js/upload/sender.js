@@ -32,7 +32,8 @@ export class Sender {
   }
 
   get sentBytes() {
-    const running = [...this.running].map((each) => each.share * sizeOf(each.items));
+    // Sending is half of it: the other half is the site storing what came.
+    const running = [...this.running].map((each) => (each.share * sizeOf(each.items)) / 2);
     return this.doneBytes + running.reduce((sum, bytes) => sum + bytes, 0);
   }
 
