@@ -47,11 +47,10 @@ def make_schedule(seed: int, *, kills: int) -> list[Kill]:
     chance = random.Random(seed)  # noqa: S311 - the same each time
     parts = [PARTS[number % len(PARTS)] for number in range(kills)]
     chance.shuffle(parts)
-    moments = sorted(chance.uniform(0.02, 0.9) for _ in parts)
-    return [
-        Kill(p, round(m, 3), round(chance.uniform(0, 1), 2))
-        for p, m in zip(parts, moments, strict=True)
-    ]
+    # The first comes while the files are still being sent.
+    moments = [0.0, *sorted(chance.uniform(0.02, 0.9) for _ in parts[1:])]
+    delays = [chance.uniform(0, 1 if moment else 5) for moment in moments]
+    return [Kill(*each) for each in zip(parts, moments, delays, strict=True)]
 
 
 @dataclass
@@ -84,6 +83,9 @@ class Ingestion:
     def __init__(self, stack: Stack, slug: str, folder: Path, *, expected: int) -> None:
         self.stack, self.slug, self.folder, self.expected = stack, slug, folder, expected
         self.figures = Figures()
+        # Held while the machine is without power: nothing is sent from it then.
+        self._power = threading.Lock()
+        self._sending: subprocess.Popen[str] | None = None
 
     def run(self, kills: list[Kill] = [], *, within_s: float) -> Figures:  # noqa: B006 - only read
         """Send the folder and wait until all is finished, killing as the schedule says."""
@@ -104,21 +106,35 @@ class Ingestion:
         code = -1
         while code not in (0, 1):  # 1: one of the files has failed already
             self.figures.sendings += 1
-            done = subprocess.run(
-                [
-                    *(sys.executable, "manage.py", "ingest", str(self.folder), "--json"),
-                    *("--tenant", self.slug, "--collection", COLLECTION, "--create"),
-                ],
-                cwd=BASE_DIR,
-                env=self.stack.environment,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
+            with self._power:
+                self._sending = self._start_sending()
+            answer, _ = self._sending.communicate()
             with suppress(ValueError):
-                if json.loads(done.stdout)["documents"]:
-                    code = done.returncode
+                if json.loads(answer)["documents"]:
+                    code = self._sending.returncode
             time.sleep(0.2)
+
+    def _start_sending(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [
+                *(sys.executable, "manage.py", "ingest", str(self.folder), "--json"),
+                *("--tenant", self.slug, "--collection", COLLECTION, "--create"),
+            ],
+            cwd=BASE_DIR,
+            env=self.stack.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def cut_the_power(self) -> None:
+        """SIGKILL everything, whoever sends files included, and start the stack again."""
+        with self._power:
+            self.stack.kill_everything()
+            if self._sending is not None:
+                self._sending.kill()
+                self._sending.wait()
+            self.stack.start(people=False)
 
     def counts(self) -> tuple[int, int] | None:
         """Documents there, and of them finished; None while the database is away."""
@@ -155,7 +171,7 @@ class _Killer:
         self._kills = list(kills)
         self._due_at: float | None = None
         self._last: dict[str, float] = {}
-        self._waiting: tuple[str, float, int] | None = None  # part, when, finished then
+        self._waiting: list[tuple[str, float, int]] = []  # part, when, finished then
 
     @property
     def is_through(self) -> bool:
@@ -177,14 +193,14 @@ class _Killer:
             self._kills.pop(0)
             self._due_at, self._last[kill.part] = None, time.monotonic()
             self._of.figures.kills[kill.part] += 1
-            self._waiting = (kill.part, now, counts[1])
+            self._waiting.append((kill.part, now, counts[1]))
 
     def _kill(self, part: str) -> bool:
         """False where it does not run just now: a moment later, then."""
         stack = self._of.stack
         how: dict[str, Callable[[], object]] = {
             "zygote": stack.kill_zygote,
-            "stack": lambda: _cut_the_power(stack),
+            "stack": self._of.cut_the_power,
         }
         try:
             how.get(part, lambda: stack.kill_with_children(part))()
@@ -193,16 +209,11 @@ class _Killer:
         return True
 
     def _note_recovery(self, finished: int) -> None:
-        if self._waiting and finished > self._waiting[2]:
-            part, killed_at, _ = self._waiting
+        for entry in [entry for entry in self._waiting if finished > entry[2]]:
+            part, killed_at, _ = entry
             times = self._of.figures.recovery_s.setdefault(part, [])
             times.append(time.monotonic() - killed_at)
-            self._waiting = None
-
-
-def _cut_the_power(stack: Stack) -> None:
-    stack.kill_everything()
-    stack.start(people=False)
+            self._waiting.remove(entry)
 
 
 def make_tenant(stack: Stack, slug: str) -> None:

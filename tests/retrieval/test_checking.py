@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Sequence
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,7 @@ from apps.documents.models import (
 )
 from apps.retrieval import checking, staging
 from apps.retrieval.indexing import index_next
+from apps.retrieval.management.commands import fsck as fsck_command
 from apps.retrieval.models import (
     ChunkTerms,
     ChunkVector,
@@ -394,3 +397,16 @@ def test_an_index_job_takes_what_fsck_sent(ready: Ready, tenant: Tenant) -> None
     claim = jobs.take(Stage.INDEX)
     assert claim is not None
     assert claim.attempt == 1
+
+
+def test_a_check_that_takes_its_time_says_so(
+    sound: Document, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def slow(tenant_id: uuid.UUID, options: Options) -> Iterator[Finding]:
+        time.sleep(0.2)
+        return iter(())
+
+    monkeypatch.setattr(fsck_command, "_QUIET_S", 0.05)
+    monkeypatch.setattr(checking, "CHECKS", (slow,))
+    assert fsck()[0] == 0
+    assert "acme: slow…\n" in capsys.readouterr().err
