@@ -137,7 +137,7 @@ def documents_part(
     if not wanted:
         listed.count = standing.total  # counted already
     documents = listed.get_page(request.GET.get("page"))
-    answering = selectors.answering_versions(documents.object_list)
+    answering = selectors.answering_versions(list(documents))
     for each in documents:
         each.answering = answering.get(each.id)  # type: ignore[attr-defined]
     batches = progress.batches_under_way(tenant_id, found.id) if standing.unfinished else []
