@@ -1,4 +1,4 @@
-.PHONY: run test fast check bench soak setup clean
+.PHONY: run test fast check bench bench-ingest soak setup clean
 
 run: ## the one-machine stack; ONCE=1 ends it after the first answer, PORT= moves it
 	@scripts/serve
@@ -14,6 +14,9 @@ check: ## lint, types, layers, settings, migrations
 
 bench: ## measure the whole stack
 	@scripts/bench
+
+bench-ingest: ## measure ingestion: throughput, precision, fairness, memory, huge files; ONLY= chooses
+	@scripts/bench-ingest
 
 soak: ## kill every part again and again while documents are ingested; MINUTES= (10)
 	@scripts/soak
