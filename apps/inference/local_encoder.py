@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 # Texts in one step of the model. Measured on 2 cores: 8 texts of like length run faster than 32
 # (less padding, better in the cache), and a question waits for one step at most.
 STEP_TEXTS = 8
+# Steps are this many tokens long, or a multiple: torch compiles its kernels for every shape it
+# meets and keeps them. Measured over 1,500 texts of all lengths: 120 MiB more instead of 500, and
+# still growing, at the same speed.
+STEP_TOKENS = 16
 # bf16 takes 0.4 of fp32's time where the CPU multiplies it in hardware (measured with
 # avx512_bf16, one thread: 69 passages a second against 27); elsewhere it is slower than fp32.
 _FAST_BF16 = {"amx_bf16", "avx512_bf16"}
@@ -93,8 +97,9 @@ class LocalEncoder:
     def _forward(self, step: Sequence[Encoding]) -> tuple[Any, Any]:
         torch = self._torch
         longest = max(len(encoding.ids) for encoding in step)
-        ids = np.zeros((len(step), longest), np.int64)
-        mask = np.zeros((len(step), longest), np.int64)
+        padded = min(-(-longest // STEP_TOKENS) * STEP_TOKENS, max(longest, self.max_tokens))
+        ids = np.zeros((len(step), padded), np.int64)
+        mask = np.zeros((len(step), padded), np.int64)
         for row, encoding in enumerate(step):
             ids[row, : len(encoding.ids)] = encoding.ids
             mask[row, : len(encoding.ids)] = 1

@@ -67,7 +67,8 @@ def _run(stand: Stand) -> None:
 
 
 def _print_hops(answers: Sequence[Answer]) -> None:
-    work, status = defaultdict(list), defaultdict(lambda: defaultdict(int))
+    work: dict[str, list[float]] = defaultdict(list)
+    status: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for answer in answers:
         for hop in answer.hops:
             work[hop["hop"]].append(hop["work_ms"])

@@ -43,7 +43,9 @@ def report(stand: Stand, *, pages: int, megabytes: int, files: int, embed: bool)
     if not embed:
         stand.restart_worker()
     runs.append(_many(stand, f"{files} files at once", files))
-    rows = [("huge", "s", "passages", "worker peak MiB", "largest sandbox", "progress", "load")]
+    rows: list[tuple[str, ...]] = [
+        ("huge", "s", "passages", "worker peak MiB", "largest sandbox", "progress", "load")
+    ]
     rows += [run.row() for run in runs]
     print()
     print(*table(rows, right=range(1, 7)), sep="\n")
@@ -126,7 +128,8 @@ def _many(stand: Stand, name: str, count: int) -> _Run:
     def progress() -> float:
         states = shelf.documents()
         assert not states.filter(state=DocumentState.FAILED).exists()
-        return 100 * states.filter(state=DocumentState.READY).count() / count
+        ready: int = states.filter(state=DocumentState.READY).count()
+        return 100 * ready / count
 
     return _follow(stand, name, shelf, send=send, progress=progress)
 

@@ -97,7 +97,7 @@ def _print_rates(results: Sequence[Throughput]) -> None:
 
 
 def _print_shares(results: Sequence[Throughput]) -> None:
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             "wall time, measured at the encoder",
             "s",

@@ -39,7 +39,9 @@ def report(*, queries: int, passages: int) -> None:
     )
     half = np.arange(len(ids)) % 2 == 0
     mixed = np.where(half[:, None], vectors["float32"], vectors["bfloat16"])
-    rows = [(f"nDCG@{DEPTH}, {len(questions)} questions", "fp32 questions", "bf16 questions")]
+    rows: list[tuple[str, ...]] = [
+        (f"nDCG@{DEPTH}, {len(questions)} questions", "fp32 questions", "bf16 questions")
+    ]
     for name, index in (
         ("fp32 index", vectors["float32"]),
         ("bf16 index", vectors["bfloat16"]),

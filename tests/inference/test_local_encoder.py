@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from apps.inference.bert import can_run
 from apps.inference.embedders.sentence_transformers import SentenceTransformersEmbedder
-from apps.inference.local_encoder import LocalEncoder
+from apps.inference.local_encoder import STEP_TOKENS, LocalEncoder
 from apps.inference.model_files import locate_model
 from apps.inference.rerankers.late_interaction import LateInteractionReranker
 
@@ -53,6 +54,23 @@ def test_bf16_and_fp32_may_stand_in_one_index() -> None:
     )
     vectors = [encoder.embed(encoder.tokenize(TEXTS)) for encoder in both]
     assert ((vectors[0] * vectors[1]).sum(axis=1) > 0.9995).all()
+
+
+def test_texts_of_all_lengths_are_run_in_few_shapes(
+    encoder: LocalEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lengths, model = set(), encoder._model
+
+    def watched(ids: Any, mask: Any) -> object:
+        lengths.add(ids.shape[1])
+        return model(ids, mask)
+
+    monkeypatch.setattr(encoder, "_model", watched)
+    texts = ["word " * count for count in range(1, 300, 7)]
+    alone = [encoder.embed(encoder.tokenize([text]))[0] for text in texts]
+    assert lengths <= set(range(STEP_TOKENS, encoder.max_tokens + 1, STEP_TOKENS))
+    together = encoder.embed(encoder.tokenize(texts))
+    assert ((together * np.stack(alone)).sum(axis=1) > 0.999).all()
 
 
 @pytest.mark.parametrize(
