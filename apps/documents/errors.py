@@ -5,6 +5,7 @@ DocumentError
 ├── FileTooLarge         over UPLOAD_MAX_BYTES
 ├── DuplicateDocument    the collection has these bytes already (carries that document)
 ├── NameTaken            another collection has that name
+├── CollectionGone       its collection was deleted meanwhile
 ├── NotRetryable         only a failed document can be tried again
 ├── FileMissing          the stored file is gone
 ├── StorageUnavailable   the file storage does not answer, or refuses
@@ -62,6 +63,10 @@ class DuplicateDocument(DocumentError):
 
 class NameTaken(DocumentError):
     code = "name_taken"
+
+
+class CollectionGone(DocumentError):
+    code = "collection_gone"
 
 
 class NotRetryable(DocumentError):

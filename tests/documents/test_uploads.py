@@ -11,7 +11,13 @@ from django.core.files.storage import default_storage
 from django.core.files.uploadedfile import SimpleUploadedFile
 
 from apps.documents import selectors, services
-from apps.documents.errors import DuplicateDocument, EmptyFile, FileTooLarge, NameTaken
+from apps.documents.errors import (
+    CollectionGone,
+    DuplicateDocument,
+    EmptyFile,
+    FileTooLarge,
+    NameTaken,
+)
 from apps.documents.files import clean_name
 from apps.documents.models import Collection, CollectionReader, Document
 from apps.documents.previews import preview_folder
@@ -121,6 +127,15 @@ def test_an_upload_that_breaks_off_leaves_nothing(
 )
 def test_names_are_made_harmless(given: str, kept: str) -> None:
     assert clean_name(given) == kept
+
+
+def test_an_upload_into_a_collection_that_is_deleted_meanwhile_leaves_nothing(
+    tenant: Tenant, collection: Collection, upload: Upload, settings
+) -> None:
+    services.delete_collection(tenant=tenant, collection=collection, actor=None)
+    with pytest.raises(CollectionGone):
+        upload(b"words")
+    assert not [path for path in Path(settings.MEDIA_ROOT).rglob("*") if path.is_file()]
 
 
 def test_deleting_a_document_removes_its_file_and_previews(
