@@ -23,6 +23,8 @@ PARTS = ("worker", "zygote", "encoder", "redis", "postgres", "stack")
 COLLECTION = "Papers"
 # Of one part within a minute: the supervisor gives a part up that crashes more often.
 _SPACING_S = 13.0
+# Where no zygote comes in this time, the last file has been read, and there will be none.
+_ZYGOTE_S = 5.0
 _FINISHED = """
     SELECT count(*), count(*) FILTER (WHERE state IN ('ready', 'failed', 'superseded'))
     FROM documents_document JOIN tenants_tenant AS tenant ON tenant.id = tenant_id WHERE slug = %s
@@ -47,10 +49,12 @@ def make_schedule(seed: int, *, kills: int) -> list[Kill]:
     chance = random.Random(seed)  # noqa: S311 - the same each time
     parts = [PARTS[number % len(PARTS)] for number in range(kills)]
     chance.shuffle(parts)
-    # The first comes while the files are still being sent.
-    moments = [0.0, *sorted(chance.uniform(0.02, 0.9) for _ in parts[1:])]
-    delays = [chance.uniform(0, 1 if moment else 5) for moment in moments]
-    return [Kill(*each) for each in zip(parts, moments, delays, strict=True)]
+    # The first comes while files are still being sent; reading is done long before indexing is.
+    moments = [chance.uniform(0.0, 0.1 if part == "zygote" else 0.9) for part in parts]
+    moments[0] = 0.0
+    delays = [chance.uniform(0, 1) if moment else chance.uniform(1, 6) for moment in moments]
+    kills = [Kill(*each) for each in zip(parts, moments, delays, strict=True)]
+    return sorted(kills, key=lambda kill: kill.after)
 
 
 @dataclass
@@ -189,11 +193,16 @@ class _Killer:
         if self._due_at is None and counts[1] >= kill.after * self._of.expected:
             spaced = self._last.get(kill.part, -_SPACING_S) + _SPACING_S
             self._due_at = max(now + kill.delay_s, spaced)
-        if self._due_at is not None and now >= self._due_at and self._kill(kill.part):
-            self._kills.pop(0)
-            self._due_at, self._last[kill.part] = None, time.monotonic()
+        if self._due_at is None or now < self._due_at:
+            return
+        if self._kill(kill.part):
+            self._last[kill.part] = time.monotonic()
             self._of.figures.kills[kill.part] += 1
             self._waiting.append((kill.part, now, counts[1]))
+        elif kill.part != "zygote" or now < self._due_at + _ZYGOTE_S:
+            return
+        self._kills.pop(0)
+        self._due_at = None
 
     def _kill(self, part: str) -> bool:
         """False where it does not run just now: a moment later, then."""
