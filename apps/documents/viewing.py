@@ -90,10 +90,12 @@ def _find(
                 {"path": str(path), **payload},
                 limits=_LIMITS,
             )
+        return tuple(Box(*map(float, box)) for box in found)
     except (SandboxError, FileMissing) as exc:
         logger.warning("no boxes on a page of %s: %s", storage_key, exc.code)
-        return ()
-    return tuple(Box(*map(float, box)) for box in found)
+    except (TypeError, ValueError):  # a reply is what a file made of the reader
+        logger.warning("no boxes on a page of %s: odd reply", storage_key)
+    return ()
 
 
 def _render(document: Document, page_number: int) -> bytes:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from django.core.files.storage import default_storage
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import OperationalError
 
-from apps.documents import selectors, services
+from apps.documents import jobs, selectors, services
 from apps.documents.errors import (
     CollectionGone,
     DuplicateDocument,
@@ -127,6 +128,20 @@ def test_an_upload_that_breaks_off_leaves_nothing(
 )
 def test_names_are_made_harmless(given: str, kept: str) -> None:
     assert clean_name(given) == kept
+
+
+@pytest.mark.parametrize(("error", "kept"), [(OperationalError, 1), (RuntimeError, 0)])
+def test_a_file_stays_only_where_its_row_may_have_been_committed(
+    upload: Upload, settings, monkeypatch: pytest.MonkeyPatch, error: type[Exception], kept: int
+) -> None:
+    def fail(document: Document) -> None:
+        raise error("the connection is lost")
+
+    monkeypatch.setattr(jobs, "submit", fail)
+    with pytest.raises(error):
+        upload(b"words")
+    stored = [path for path in Path(settings.MEDIA_ROOT).rglob("*") if path.is_file()]
+    assert len(stored) == kept
 
 
 def test_an_upload_into_a_collection_that_is_deleted_meanwhile_leaves_nothing(

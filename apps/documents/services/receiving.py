@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import IO
 
-from django.db import IntegrityError
+from django.db import IntegrityError, InterfaceError, OperationalError
 from django.db.models import F, Max
 
 from apps.documents import files, jobs
@@ -114,7 +114,7 @@ def _insert(document: Document, user: User | None) -> None:
 
     Of two uploads of the same bytes at once, one is told; of two that are versions of the same
     path, one takes the next number. Where the database was lost, the row may be there all the
-    same: then the file stays.
+    same: then the file stays, and fsck finds it if there is no row.
     """
     try:
         for attempt in range(1, _VERSION_ATTEMPTS + 1):
@@ -131,6 +131,8 @@ def _insert(document: Document, user: User | None) -> None:
                     raise CollectionGone("The collection was deleted meanwhile.") from exc
                 if attempt == _VERSION_ATTEMPTS:
                     raise
+    except (OperationalError, InterfaceError):
+        raise
     except BaseException:
         files.remove(document.storage_key)
         raise
