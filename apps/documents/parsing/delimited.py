@@ -10,7 +10,8 @@ from typing import Literal
 
 from apps.documents.parsing.kinds import CSV
 from apps.documents.parsing.reading import PAGE_CHARS, parts_of, read_clean
-from apps.documents.parsing.types import Heading, Part, Source, label_rows
+from apps.documents.parsing.tables import row_lines
+from apps.documents.parsing.types import Heading, Part, Source
 
 TSV = "text/tab-separated-values"
 _ROWS_CHARS = 50_000  # of a page, and the row that takes it over
@@ -37,8 +38,8 @@ def _pages(source: Source) -> Iterator[tuple[str, tuple[Heading, ...], float]]:
     lines = _Lines(read_clean(source))
     page: list[str] = []
     size = 0
-    for row in label_rows(read_rows(lines, tabs=source.kind == TSV)):
-        line = " ".join(row.split()) + "\n"
+    for row in row_lines(read_rows(lines, tabs=source.kind == TSV)):
+        line = row + "\n"
         page.append(line)
         size += len(line)
         if size >= _ROWS_CHARS:

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import Protocol
-
-_NUMBER = re.compile(r"[-+]?[\d.,\s]+%?")
-# A title is repeated in every row: a long one would make gigabytes of megabytes.
-_TITLE_MAX_CHARS = 100
 
 
 @dataclass(frozen=True)
@@ -100,40 +94,3 @@ def assemble(blocks: Iterable[Block]) -> Part:
             headings.append(Heading(done + len(pages[-1]), block.level, block.text.strip()))
         pages[-1] += block.text + "\n\n"
     return Part(tuple(pages), tuple(headings))
-
-
-def rows_as_text(rows: Iterable[Sequence[str]]) -> list[str]:
-    """Table rows as lines that keep each cell with its header: `Item: Pear; Price: 3`.
-
-    A passage is read without the top of its table, so every row says what its cells mean. A first
-    row with an empty, a repeated or a numeric cell is not taken for a header.
-    """
-    return list(label_rows(rows))
-
-
-def label_rows(rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """`rows_as_text`, a row at a time, for tables too large to hold."""
-    filled = ([cell.strip() for cell in row] for row in rows if any(cell.strip() for cell in row))
-    header, second = next(filled, None), next(filled, None)
-    if header is None:
-        return
-    if second is None or not _is_header(header):
-        rest = [header, *([] if second is None else [second])]
-        for row in chain(rest, filled):
-            yield "; ".join(cell for cell in row if cell)
-        return
-    titles = [cell[:_TITLE_MAX_CHARS] for cell in header]
-    for row in chain([second], filled):
-        yield _labelled(titles, row)
-
-
-def _is_header(row: Sequence[str]) -> bool:
-    words = all(cell and not _NUMBER.fullmatch(cell) for cell in row)
-    return len(row) > 1 and words and len(set(row)) == len(row)
-
-
-def _labelled(header: Sequence[str], row: Sequence[str]) -> str:
-    cells = [
-        f"{header[i]}: {cell}" if i < len(header) else cell for i, cell in enumerate(row) if cell
-    ]
-    return "; ".join(cells)
