@@ -7,7 +7,7 @@ test: ## every test
 	@scripts/test
 
 fast: ## tests that need no model, worker or browser
-	@scripts/test -m "not slow"
+	@scripts/test -n auto -m "not slow"
 
 check: ## lint, types, layers, settings, migrations
 	@scripts/check
