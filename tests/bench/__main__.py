@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from ragsite.stack.demo.report import table
+from apps.documents.management.terminal import table
 from tests.bench.memory import pss_mib
 from tests.bench.stand import ANSWER_TOKENS, Stand, running_stack
 

@@ -15,9 +15,9 @@ import psutil
 from django.core.files import File
 
 from apps.documents import services
+from apps.documents.management.terminal import table
 from apps.documents.models import Batch, Chunk, Document, DocumentState
 from apps.tenants.scope import tenant_scope
-from ragsite.stack.demo.report import table
 from tests.bench.ingest_load import Shelf, new_shelf
 from tests.bench.ingest_material import paper, short_texts, write_table
 from tests.bench.memory import pss

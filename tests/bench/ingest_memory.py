@@ -8,7 +8,7 @@ from itertools import islice
 
 import numpy as np
 
-from ragsite.stack.demo.report import table
+from apps.documents.management.terminal import table
 from tests.bench.ingest_load import new_shelf
 from tests.bench.ingest_material import short_texts
 from tests.bench.memory import pss_mib

@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ragsite.stack.demo.report import table
+from apps.documents.management.terminal import table
 from tests.bench.stand import Stand, running_stack
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from time import perf_counter
 
 import numpy as np
 
+from apps.documents.management.terminal import table
 from apps.inference.local_encoder import LocalEncoder
 from apps.inference.types import Vectors
-from ragsite.stack.demo.report import table
 from tests.bench.ingest_material import SCIFACT, abstracts
 
 DEPTH = 10

@@ -58,6 +58,8 @@ class Progress:
 
 def table(rows: Sequence[Sequence[str]], *, right: Iterable[int] = ()) -> list[str]:
     """Rows as aligned lines; the columns in `right` are aligned to the right."""
+    if not rows:
+        return []
     flush_right = set(right)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [

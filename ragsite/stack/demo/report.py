@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
+from apps.documents.management.terminal import table
 from ragsite.stack.demo.client import Answer
 
 
@@ -32,21 +33,6 @@ def hops_lines(answer: Answer) -> list[str]:
     lines = table(rows, right=(2, 3))
     whole = f"first token after {answer.first_token_ms or 0:.0f} ms"
     return [*lines, f"{whole}, all of it {answer.finished['total_ms']:.0f} ms"]
-
-
-def table(rows: Sequence[Sequence[str]], *, right: Iterable[int] = ()) -> list[str]:
-    """Rows as aligned lines; the columns in `right` are aligned to the right."""
-    if not rows:
-        return []
-    flush_right = set(right)
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return [
-        "  ".join(
-            cell.rjust(width) if i in flush_right else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
 
 
 def _pages(first: int, last: int) -> str:
