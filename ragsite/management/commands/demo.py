@@ -9,6 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from apps.documents.management.terminal import table
 from apps.documents.models import Collection, DocumentState
 from ragsite.stack.demo import client, corpus, report
 from ragsite.stack.demo.people import SLUG, Demo, ensure_demo
@@ -54,7 +55,7 @@ class Command(BaseCommand):
     def _sign_ins(self, demo: Demo, site: str) -> None:
         self._say(f"\nSign in at {site}/ with the password {demo.password}")
         rows = [(user.email, name.replace("-", " ")) for name, user in demo.users.items()]
-        for line in report.table(rows):
+        for line in table(rows):
             self._say(f"  {line}")
 
     def _ask(self, demo: Demo, collection: Collection, options: dict[str, Any]) -> client.Answer:
