@@ -36,6 +36,10 @@ def example() -> dict[str, str]:
     return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
 
 
+def build_arguments() -> set[str]:
+    return set(re.findall(r"^ARG ([A-Z_]+)", (DOCKER / "Dockerfile").read_text(), re.MULTILINE))
+
+
 def interpolated() -> dict[str, str]:
     """Variables that compose.yaml takes from docker/.env, with what follows the name."""
     text = (DOCKER / "compose.yaml").read_text()
@@ -55,7 +59,7 @@ def test_variables_of_other_images_are_known(compose: dict[str, Any]) -> None:
 
 def test_every_variable_of_the_env_file_is_used_and_known() -> None:
     assert set(example()) <= set(interpolated())
-    assert set(interpolated()) <= set(REGISTRY) | IMAGES_OWN
+    assert set(interpolated()) <= set(REGISTRY) | IMAGES_OWN | build_arguments()
 
 
 def test_every_variable_without_a_default_is_in_the_env_file_and_says_what_to_do() -> None:
