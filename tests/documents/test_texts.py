@@ -271,3 +271,30 @@ def test_a_flood_of_blank_lines_takes_no_time() -> None:
     start = time.perf_counter()
     assert clean_text("a" + "\n \t" * 500_000 + "b") == "a\n\nb"
     assert time.perf_counter() - start < 2
+
+
+# Kinds
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "BMP receptors", "BMI-1 as a biomarker", "PKD1 inhibits AMPK", "PK\u00a03", "MZ twins",
+        "GIF89a is a format", "RIFF and WAVE", "ID3 tags", "OggS", "II* and MM*", "Rar! she said",
+        "BZh is a prefix", "FORM and content", "%!PS is PostScript", "8BPS", "fLaC", "RAFT", "ELF",
+        "7z archives", "ftyp isom", "{braces} of teeth", "@article in a text",
+    ],
+)  # fmt: skip
+def test_words_that_begin_like_another_kind_of_file_are_words(file: Path, words: str) -> None:
+    text = f"{words}, as the café's regulars know. It was opened in the spring of the year.\n"
+    assert text_of(file, text.encode(), "notes.txt") == text
+
+
+def test_so_they_are_in_a_legacy_encoding(file: Path) -> None:
+    text = "BMP: die Größe des Grundstücks wird jährlich überprüft, spätestens im März.\n" * 4
+    assert text_of(file, text.encode("cp1252"), "notes.txt") == text
+
+
+def test_a_text_about_pdf_files_is_a_text(file: Path) -> None:
+    text = "# How files begin\n\nA PDF begins with %PDF-1.7 and ends with %%EOF.\n"
+    assert text_of(file, text.encode(), "notes.md") == text

@@ -59,7 +59,10 @@ _OLE_BY_NAME = {
     ".doc": "application/msword", ".xls": XLS,
     ".ppt": "application/vnd.ms-powerpoint", ".msg": "application/vnd.ms-outlook",
 }  # fmt: skip
+# Kinds of text that can be told without the name.
+_TEXTUAL = {"application/json", "application/rtf", "image/svg+xml", "message/rfc822"}
 _HEAD_BYTES = 1024 * 1024
+_PLAIN_BYTES = 4096
 _BINARY_BYTES = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 
 
@@ -76,9 +79,13 @@ def detect_kind(path: Path, name: str) -> str:
 
 
 def _kind(path: Path, data: bytes, suffix: str) -> str:
-    # Readers accept junk before the header within the first kilobyte.
-    if b"%PDF-" in data[:1024]:
+    if _is_pdf(data, suffix):
         return PDF
+    sniffed = _sniff(data)
+    # Words may begin as files of other kinds do: "BMP", "PKD1", "MZ". Those kinds have a control
+    # byte among their first, and a text has none.
+    if _is_plain(data[:_PLAIN_BYTES]):
+        return sniffed if sniffed in _TEXTUAL else _text_kind(data, suffix)
     if data.startswith(_ARCHIVE_MAGIC):
         raise _archive()
     if data.startswith(b"PK"):
@@ -91,12 +98,24 @@ def _kind(path: Path, data: bytes, suffix: str) -> str:
         if suffix not in _OLE_BY_NAME:
             raise _unreadable()
         return _OLE_BY_NAME[suffix]
-    sniffed = _sniff(data)
     if sniffed in _ARCHIVES:
         raise _archive()
     if sniffed and not sniffed.startswith("text/") and sniffed != "application/xml":
         return _refuse_pictures(sniffed)
-    return _text_kind(data, suffix, sniffed)
+    if not sniffed and _looks_binary(data):
+        raise _unreadable()
+    return _text_kind(data, suffix)
+
+
+def _is_pdf(data: bytes, suffix: str) -> bool:
+    """Readers accept junk before the header within the first kilobyte; a text may be about it."""
+    if data.startswith(b"%PDF-"):
+        return True
+    return b"%PDF-" in data[:1024] and (suffix == ".pdf" or not _is_plain(data))
+
+
+def _is_plain(data: bytes) -> bool:
+    return _BINARY_BYTES.search(data) is None
 
 
 def _zip_kind(path: Path, suffix: str) -> str:
@@ -128,9 +147,7 @@ def _zip_kind(path: Path, suffix: str) -> str:
     raise _archive()
 
 
-def _text_kind(data: bytes, suffix: str, sniffed: str) -> str:
-    if not sniffed and _looks_binary(data):
-        raise _unreadable()
+def _text_kind(data: bytes, suffix: str) -> str:
     head = peek(data[:4096]).lstrip().lower()
     if head.startswith(("<!doctype html", "<html", "<head", "<body", "<h1")):
         return HTML
