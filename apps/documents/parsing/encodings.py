@@ -167,9 +167,10 @@ def _telling(sample: bytes) -> bytes:
 
 def _readings(sample: bytes) -> Iterator[_Reading]:
     found = chardet.detect_all(
-        sample,
+        # Behind a blank: it takes words such as "BMP" at the very start for a picture's mark.
+        b" " + sample,
         include_encodings=_LIKELY,
-        max_bytes=max(1, len(sample)),
+        max_bytes=len(sample) + 1,
         prefer_superset=False,
         compat_names=False,
     )
