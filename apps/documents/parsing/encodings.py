@@ -167,8 +167,8 @@ def _telling(sample: bytes) -> bytes:
 
 def _readings(sample: bytes) -> Iterator[_Reading]:
     found = chardet.detect_all(
-        # Behind a blank: it takes words such as "BMP" at the very start for a picture's mark.
-        b" " + sample,
+        # Behind a blank: it takes letters such as "BMP" at the very start for a picture's mark.
+        b" " + sample if sample[:1].isalnum() else sample,
         include_encodings=_LIKELY,
         max_bytes=len(sample) + 1,
         prefer_superset=False,
