@@ -41,7 +41,7 @@ def quality(
     collection: Collection, labelled: beir.Labelled, questions: Sequence[beir.Question]
 ) -> tuple[float, list[float]]:
     """Mean nDCG@10, and the best relevance found for each question; indexes the passages first."""
-    document, names = beir.add_passages(collection, labelled.passages)
+    _, names = beir.add_passages(collection, labelled.passages)
     index_next()
     gains, relevances = [], []
     for question in questions:
