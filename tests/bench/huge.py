@@ -84,7 +84,7 @@ class _Run:
 def _one(stand: Stand, name: str, path: Path, end: DocumentState) -> _Run:
     shelf = new_shelf(name)
     with path.open("rb") as file:
-        return _follow(
+        run = _follow(
             stand,
             name,
             shelf,
@@ -97,6 +97,9 @@ def _one(stand: Stand, name: str, path: Path, end: DocumentState) -> _Run:
             ),
             progress=lambda: _progress(shelf, end),
         )
+    # Else the next measurement would share the encoder with it, turn by turn.
+    services.delete_collection(tenant=shelf.tenant, collection=shelf.collection, actor=None)
+    return run
 
 
 def _progress(shelf: Shelf, end: DocumentState) -> float:
