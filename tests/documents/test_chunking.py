@@ -145,6 +145,7 @@ def test_headings_out_of_range_are_left_aside(count) -> None:
     assert len(chunks_of("just words", count, headings)) == 1
 
 
+@pytest.mark.slow
 def test_a_megabyte_in_one_line_is_cut_within_seconds() -> None:
     start = time.monotonic()
     spans = chunks_of("lorem ipsum dolor sit amet " * 40_000, load_counter(tokenizer_file()), [])

@@ -51,6 +51,7 @@ def letters(text: str) -> str:
     return "".join(filter(str.isalnum, text))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "right", "wrong"), [(100, 0.95, 0.012), (300, 0.98, 0.005), (1000, 0.98, 0.005)]
 )

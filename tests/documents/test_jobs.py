@@ -279,6 +279,7 @@ def test_uploads_at_once_get_a_turn_each() -> None:
     assert sorted(turns) == list(range(min(turns), min(turns) + 30))
 
 
+@pytest.mark.slow
 def test_no_step_reads_all_of_ten_thousand_that_wait(settings: Settings) -> None:
     settings.TENANT_JOBS_MAX = 2
     queue_in_bulk(make_library("big"), 10_000)

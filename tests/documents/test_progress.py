@@ -267,6 +267,7 @@ def test_figures_are_grouped() -> None:
     assert (percent_of(1, 3), percent_of(0, 0)) == (33, 0)
 
 
+@pytest.mark.slow
 class TestTenThousandDocuments:
     """What a page asks for every two seconds, at the size where it would hurt.
 

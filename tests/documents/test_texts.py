@@ -235,6 +235,7 @@ def check_flat(run: Run, size_mib: int) -> None:
         assert run.first_s < run.total_s
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HUGE)
 def test_memory_stays_flat(file: Path, name: str) -> None:
     suffix, head, block, encoding = HUGE[name]

@@ -324,6 +324,7 @@ def left_over(tenant: Tenant) -> dict[str, int]:
     return {table: count for table, count in counts.items() if count}
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("what", sorted(DELETIONS))
 def test_workers_uploads_retries_and_deletions_at_once_do_not_deadlock(
