@@ -10,8 +10,8 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET
 
 from apps.documents.queues import queue_figures
-from apps.ops.access import ops_page
 from apps.ops.charts import bars
+from apps.telemetry.access import ops_page
 from apps.telemetry.ingestion import failures, per_minute, slowest
 
 HOURS = (1, 24, 168)

@@ -6,13 +6,13 @@ import hmac
 from datetime import timedelta
 
 from django.conf import settings
-from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from apps.telemetry.access import is_ops, ops_page
 from apps.telemetry.health import check_parts
 from apps.telemetry.selectors import hop_percentiles
 
@@ -49,16 +49,14 @@ def readyz(request: HttpRequest) -> HttpResponse:
 @never_cache
 def metrics(request: HttpRequest) -> HttpResponse:
     """Prometheus text, for whoever has METRICS_TOKEN and for signed-in operations."""
-    if not (_has_token(request) or _is_ops(request)):
+    if not (_has_token(request) or is_ops(request)):
         raise Http404
     return HttpResponse(generate_latest(), content_type=CONTENT_TYPE_LATEST)
 
 
-@login_required
+@ops_page
 def hops(request: HttpRequest) -> HttpResponse:
     """Hop times of all tenants, for operations; a page nobody else knows of."""
-    if not _is_ops(request):
-        raise Http404
     asked = request.GET.get("hours", "")
     hours = int(asked) if asked in map(str, HOURS) else DEFAULT_HOURS
     since = timezone.now() - timedelta(hours=hours)
@@ -75,7 +73,3 @@ def _has_token(request: HttpRequest) -> bool:
     expected = f"Bearer {settings.METRICS_TOKEN}".encode()
     given = request.headers.get("Authorization", "").encode("utf-8", "surrogateescape")
     return bool(settings.METRICS_TOKEN) and hmac.compare_digest(given, expected)
-
-
-def _is_ops(request: HttpRequest) -> bool:
-    return request.user.is_authenticated and bool(getattr(request.user, "is_ops", False))

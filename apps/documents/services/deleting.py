@@ -15,6 +15,7 @@ from apps.documents import files
 from apps.documents.errors import StorageUnavailable
 from apps.documents.models import Collection, Document
 from apps.documents.previews import preview_folder
+from apps.documents.selectors import versions_of
 from apps.documents.services.common import audit, lock
 from apps.telemetry.services import record_audit
 from apps.tenants.models import Tenant, User
@@ -30,9 +31,7 @@ def delete_document(*, tenant: Tenant, document: Document, actor: User | None) -
     """
     with tenant_scope(tenant.id):
         lock(document.collection_id)
-        versions = Document.objects.filter(
-            tenant=tenant, collection_id=document.collection_id, path=document.path
-        )
+        versions = versions_of(document)
         _remove_files_later(tenant.id, versions)
         audit("document.deleted", document, actor)
         versions.delete()

@@ -10,6 +10,7 @@ from django.db.models import F, Max
 from apps.documents import files, jobs
 from apps.documents.errors import CollectionGone, DuplicateDocument
 from apps.documents.models import Batch, Collection, Document, DocumentState
+from apps.documents.selectors import versions_of
 from apps.documents.services.common import audit, lock
 from apps.telemetry.hops import Trace
 from apps.telemetry.services import record_trace
@@ -149,11 +150,7 @@ def _withdraw_later_versions(document: Document) -> None:
     """The file is again what it was in this version: what came after it must not replace it."""
     with tenant_scope(document.tenant_id):
         lock(document.collection_id)
-        versions = Document.objects.filter(
-            tenant_id=document.tenant_id,
-            collection_id=document.collection_id,
-            path=document.path,
-        )
+        versions = versions_of(document)
         current = versions.filter(
             id=document.id, state__in=[*jobs.UNFINISHED, DocumentState.READY]
         ).first()
@@ -162,7 +159,5 @@ def _withdraw_later_versions(document: Document) -> None:
 
 
 def _next_version(document: Document) -> int:
-    last = Document.objects.filter(
-        tenant=document.tenant, collection=document.collection, path=document.path
-    ).aggregate(last=Max("version"))["last"]
+    last = versions_of(document).aggregate(last=Max("version"))["last"]
     return int(last or 0) + 1

@@ -9,13 +9,18 @@ from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 
 
+def is_ops(request: HttpRequest) -> bool:
+    """Whether a signed-in person of site operations asks."""
+    return request.user.is_authenticated and bool(getattr(request.user, "is_ops", False))
+
+
 def ops_page(view: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
     """A page for operations; to everybody else there is none."""
 
     @login_required
     @wraps(view)
     def guarded(request: HttpRequest) -> HttpResponse:
-        if not getattr(request.user, "is_ops", False):
+        if not is_ops(request):
             raise Http404
         return view(request)
 
