@@ -6,6 +6,7 @@ psql --set=ON_ERROR_STOP=1 --username="$POSTGRES_USER" --dbname=ragsite \
   --set=owner_password="$OWNER_PASSWORD" --set=app_password="$APP_PASSWORD" <<'SQL'
 CREATE ROLE ragsite_owner LOGIN PASSWORD :'owner_password';
 CREATE ROLE ragsite_app LOGIN PASSWORD :'app_password';
+GRANT ragsite_app TO ragsite_owner;
 ALTER DATABASE ragsite OWNER TO ragsite_owner;
 ALTER SCHEMA public OWNER TO ragsite_owner;
 CREATE EXTENSION IF NOT EXISTS vector;

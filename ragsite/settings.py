@@ -329,6 +329,7 @@ INSTALLED_APPS = [
     "apps.documents",
     "apps.retrieval",
     "apps.chat",
+    "apps.evals",
     "apps.ops",
     "ragsite",
 ]

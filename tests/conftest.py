@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import psycopg
 import pytest
@@ -26,9 +27,22 @@ def django_db_setup(django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
         call_command("migrate", database="owner", verbosity=0)
         connections["owner"].close()
         _let_the_app_role_truncate()
+        _truncate_vectors_too()
         yield
         connections["default"].close()
         connections["default"].close_pool()  # type: ignore[attr-defined]
+
+
+def _truncate_vectors_too() -> None:
+    """Django looks for tables in the schema `public` alone; vectors are in another."""
+    from django.db import connection
+
+    flush = connection.ops.sql_flush
+
+    def flush_all(style: Any, tables: list[str], **options: Any) -> list[str]:
+        return flush(style, [*tables, '"search"."chunkvector"'], **options)  # type: ignore[no-any-return]
+
+    connection.ops.sql_flush = flush_all  # type: ignore[method-assign]
 
 
 def _let_the_app_role_truncate() -> None:

@@ -10,7 +10,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.utils import timezone
 from fpdf import FPDF
 
-from apps.chat.models import Citation, Conversation, Message, MessageRole
+from apps.chat.models import Citation, Conversation, Feedback, Message, MessageRole
 from apps.documents.models import (
     Batch,
     Chunk,
@@ -24,6 +24,17 @@ from apps.documents.models import (
     SourceRun,
 )
 from apps.documents.services import open_batch, receive_upload
+from apps.evals.models import (
+    Alert,
+    EvalRun,
+    Label,
+    LabelledQuestion,
+    LabelledSet,
+    Proposal,
+    RunQuestion,
+    TuneRun,
+)
+from apps.retrieval.models import EmbeddingIndex, IndexBuild, SearchProfile, SwitchOverride
 from apps.tenants.models import Invitation, Membership, Role, Tenant, User
 from apps.tenants.scope import tenant_scope
 from apps.tenants.services import create_key
@@ -52,7 +63,9 @@ def furnish(tenant: Tenant, *, manager: User, member: User) -> Arguments:
         conversation, answer, citation = _conversation(tenant, member, document)
         chunk = Chunk.objects.get(tenant=tenant, document=document)
         source = _source(tenant, document)
+        evals = _evals(tenant, member, document, answer)
     return {
+        **evals,
         "membership_id": Membership.objects.get(tenant=tenant, user=member).id,
         "invitation_id": invitation.id,
         "key_id": key.id,
@@ -96,6 +109,67 @@ def _document(tenant: Tenant, manager: User, member: User) -> Document:
         token_count=6,
     )
     return Document.objects.get(tenant=tenant, id=document.id)
+
+
+def _evals(tenant: Tenant, user: User, document: Document, answer: Message) -> Arguments:
+    """A labelled set with a question, two runs, what is proposed, an alert and a curve."""
+    index = EmbeddingIndex.objects.create(
+        tenant=tenant, model_id="furniture", dimensions=64, chunker_version=1
+    )
+    build = IndexBuild.objects.create(
+        tenant=tenant, source=index, target=index, source_label="words", target_label="words"
+    )
+    SwitchOverride.objects.create(tenant=tenant, build=build, reason="It had to be.", by=user)
+    labelled = LabelledSet.objects.create(
+        tenant=tenant,
+        collection_id=document.collection_id,
+        name="Hours",
+        origin=LabelledSet.Origin.MARKED,
+    )
+    question = LabelledQuestion.objects.create(
+        tenant=tenant, labelled_set=labelled, key="1", text="When does it open?"
+    )
+    Label.objects.create(
+        tenant=tenant, question=question, document=document, char_start=0, char_end=5
+    )
+    runs = [
+        EvalRun.objects.create(
+            tenant=tenant, labelled_set=labelled, trigger=EvalRun.Trigger.MANUAL, state=state
+        )
+        for state in (EvalRun.State.DONE, EvalRun.State.DONE)
+    ]
+    for run in runs:
+        RunQuestion.objects.create(tenant=tenant, run=run, question=question)
+    Feedback.objects.create(tenant=tenant, message=answer, user=user, thumb=1)
+    proposal = Proposal.objects.create(
+        tenant=tenant,
+        answer=answer,
+        thumb=1,
+        question="When does it open?",
+    )
+    alert = Alert.objects.create(tenant=tenant, kind=Alert.Kind.METRIC_FELL, run=runs[0])
+    curve = TuneRun.objects.create(tenant=tenant, index_id=index.id)
+    profile = SearchProfile.objects.create(
+        tenant=tenant,
+        origin=SearchProfile.Origin.MANUAL,
+        ef_search=100,
+        leg_candidates=100,
+        rerank_candidates=20,
+        m=16,
+        ef_construction=64,
+        not_found_below=0.42,
+    )
+    return {
+        "set_id": labelled.id,
+        "question_id": question.id,
+        "run_id": runs[0].id,
+        "other_run_id": runs[1].id,
+        "proposal_id": proposal.id,
+        "alert_id": alert.id,
+        "curve_id": curve.id,
+        "profile_id": profile.id,
+        "build_id": build.id,
+    }
 
 
 def _source(tenant: Tenant, document: Document) -> Source:

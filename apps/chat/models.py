@@ -67,6 +67,8 @@ class Message(models.Model):
     role = models.CharField(max_length=10, choices=MessageRole)
     state = models.CharField(max_length=12, choices=MessageState, default=MessageState.COMPLETE)
     text = models.TextField(blank=True)
+    # Questions only: what was searched for, where a follow-up was made to stand alone.
+    searched_as = models.TextField(blank=True)
     # Answers only, from here on.
     in_reply_to = models.UUIDField(null=True)
     model = models.CharField(max_length=100, blank=True)
@@ -95,6 +97,30 @@ class Message(models.Model):
 
     def __str__(self) -> str:
         return f"{self.role} {self.id}"
+
+
+class Feedback(models.Model):
+    """A reader's thumb on an answer."""
+
+    id = models.BigAutoField(primary_key=True)
+    tenant = models.ForeignKey(Tenant, models.CASCADE, db_index=False)
+    message = models.ForeignKey(
+        Message, models.DO_NOTHING, related_name="feedback", db_constraint=False, db_index=False
+    )
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE)
+    thumb = models.SmallIntegerField()  # 1 or -1
+    comment = models.TextField(blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["tenant", "message", "user"], name="feedback_once"),
+            models.CheckConstraint(condition=models.Q(thumb__in=[1, -1]), name="feedback_thumb"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.thumb} on {self.message_id}"
 
 
 class Citation(models.Model):

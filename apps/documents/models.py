@@ -6,6 +6,8 @@ import uuid
 from typing import ClassVar
 
 from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 
 from apps.tenants.models import ApiKey, Tenant
@@ -139,7 +141,11 @@ class Document(models.Model):
     error_message = models.CharField(max_length=500, blank=True)
     page_count = models.PositiveIntegerField(default=0)
     chunk_count = models.PositiveIntegerField(default=0)
+    # Which of its chunks are shown and searched: a tenant's documents are cut anew beside the old
+    # chunks, and all of them switch in one step.
+    generation = models.PositiveSmallIntegerField(default=0, db_default=0)
     language = models.CharField(max_length=8, blank=True)  # ISO 639-1, where it could be told
+    tags = ArrayField(models.CharField(max_length=50), default=list)  # lower case, to search by
     uploaded_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
@@ -166,6 +172,8 @@ class Document(models.Model):
             models.Index(fields=["tenant", "collection", "-created_at"], name="document_page"),
             # Counts of a batch.
             models.Index(fields=["tenant", "batch", "state"], name="document_batch"),
+            # Searches narrowed to a tag.
+            GinIndex(fields=["tags"], name="document_tags"),
         ]
 
     def __str__(self) -> str:
@@ -291,6 +299,9 @@ class Chunk(models.Model):
     document = models.ForeignKey(
         Document, models.DO_NOTHING, related_name="chunks", db_constraint=False, db_index=False
     )
+    generation = models.PositiveSmallIntegerField(
+        default=0, db_default=0
+    )  # see `Document.generation`
     ordinal = models.PositiveIntegerField()  # from 0
     text = models.TextField()
     heading_path = models.CharField(max_length=500, blank=True)  # "Guide › Install › Linux"
@@ -305,7 +316,9 @@ class Chunk(models.Model):
     class Meta:
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["tenant", "id"], name="chunk_tenant_id"),
-            models.UniqueConstraint(fields=["tenant", "document", "ordinal"], name="chunk_once"),
+            models.UniqueConstraint(
+                fields=["tenant", "document", "generation", "ordinal"], name="chunk_once"
+            ),
             models.CheckConstraint(
                 condition=models.Q(char_end__gt=models.F("char_start")), name="chunk_not_empty"
             ),

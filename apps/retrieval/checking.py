@@ -31,13 +31,13 @@ _UNFINDABLE = """
     SELECT document.id, count(*) AS chunks,
         count(*) FILTER (WHERE vector.id IS NULL) AS no_vector,
         count(*) FILTER (WHERE vector.id IS NULL AND EXISTS (
-            SELECT FROM retrieval_chunkvector AS other
+            SELECT FROM search.chunkvector AS other
             WHERE other.tenant_id = chunk.tenant_id AND other.chunk_id = chunk.id)) AS elsewhere,
         count(*) FILTER (WHERE term.id IS NULL) AS no_terms
     FROM documents_document AS document
     JOIN documents_chunk AS chunk
         ON chunk.tenant_id = document.tenant_id AND chunk.document_id = document.id
-    LEFT JOIN retrieval_chunkvector AS vector
+    LEFT JOIN search.chunkvector AS vector
         ON vector.tenant_id = chunk.tenant_id AND vector.chunk_id = chunk.id
         AND vector.index_id = (SELECT id FROM retrieval_embeddingindex
             WHERE tenant_id = %(tenant)s AND active)
@@ -63,7 +63,7 @@ _MISPLACED_IN = """
 """
 _MISPLACED = f"""
     SELECT document_id, count(*) FROM (
-        {_MISPLACED_IN.format(table="retrieval_chunkvector")}
+        {_MISPLACED_IN.format(table="search.chunkvector")}
         UNION ALL
         {_MISPLACED_IN.format(table="retrieval_chunkterms")}
     ) AS misplaced GROUP BY document_id ORDER BY document_id
@@ -75,7 +75,7 @@ _UNWANTED = """
     WHERE tenant_id = %(tenant)s AND (%(only)s::uuid IS NULL OR id = %(only)s)
         AND (state IN ('failed', 'superseded')
             OR (state IN ('received', 'parsing', 'indexing') AND ready_at IS NULL))
-        AND (EXISTS (SELECT FROM retrieval_chunkvector AS row
+        AND (EXISTS (SELECT FROM search.chunkvector AS row
                 WHERE row.tenant_id = document.tenant_id AND row.document_id = document.id)
             OR EXISTS (SELECT FROM retrieval_chunkterms AS row
                 WHERE row.tenant_id = document.tenant_id AND row.document_id = document.id))
@@ -90,7 +90,7 @@ _STAGED = """
     ORDER BY id
 """
 _BAD_VECTORS = """
-    SELECT document_id, count(*) FROM retrieval_chunkvector AS vector
+    SELECT document_id, count(*) FROM search.chunkvector AS vector
     JOIN retrieval_embeddingindex AS index
         ON index.tenant_id = vector.tenant_id AND index.id = vector.index_id
     WHERE vector.tenant_id = %(tenant)s AND index.active
@@ -102,28 +102,30 @@ _BAD_VECTORS = """
 # BM25's statistics as they are and as they follow from its rows; one row a collection that differs.
 _STATISTICS = """
     WITH due AS (
-        SELECT collection_id, count(*) AS chunks, sum(length) AS length
+        SELECT collection_id, generation, count(*) AS chunks, sum(length) AS length
         FROM retrieval_chunkterms
         WHERE tenant_id = %(tenant)s AND (%(only)s::uuid IS NULL OR collection_id = %(only)s)
-        GROUP BY collection_id
+        GROUP BY collection_id, generation
     ), kept AS (
-        SELECT collection_id, chunk_count, total_length FROM retrieval_collectionstatistics
+        SELECT collection_id, generation, chunk_count, total_length
+        FROM retrieval_collectionstatistics
         WHERE tenant_id = %(tenant)s AND (%(only)s::uuid IS NULL OR collection_id = %(only)s)
     ), due_terms AS (
-        SELECT collection_id, lexeme::bigint AS term, count(*) AS chunks
+        SELECT collection_id, generation, lexeme::bigint AS term, count(*) AS chunks
         FROM retrieval_chunkterms, unnest(tsvector_to_array(terms)) AS lexeme
         WHERE tenant_id = %(tenant)s AND (%(only)s::uuid IS NULL OR collection_id = %(only)s)
-        GROUP BY collection_id, lexeme::bigint
+        GROUP BY collection_id, generation, lexeme::bigint
     ), kept_terms AS (
-        SELECT collection_id, term, chunk_count FROM retrieval_termfrequency
+        SELECT collection_id, generation, term, chunk_count FROM retrieval_termfrequency
         WHERE tenant_id = %(tenant)s AND (%(only)s::uuid IS NULL OR collection_id = %(only)s)
     )
     SELECT collection_id, sum(wrong) FROM (
-        SELECT collection_id, 1 AS wrong FROM due FULL JOIN kept USING (collection_id)
+        SELECT collection_id, 1 AS wrong FROM due FULL JOIN kept USING (collection_id, generation)
         WHERE COALESCE(chunks, 0) <> COALESCE(chunk_count, 0)
             OR COALESCE(due.length, 0) <> COALESCE(total_length, 0)
         UNION ALL
-        SELECT collection_id, 1 FROM due_terms FULL JOIN kept_terms USING (collection_id, term)
+        SELECT collection_id, 1 FROM due_terms 
+            FULL JOIN kept_terms USING (collection_id, generation, term)
         WHERE chunks IS DISTINCT FROM chunk_count
     ) AS differences GROUP BY collection_id ORDER BY collection_id
 """
@@ -131,24 +133,25 @@ _RECOUNT = (
     """
     UPDATE retrieval_collectionstatistics AS kept SET (chunk_count, total_length) = (
         SELECT count(*), COALESCE(sum(length), 0) FROM retrieval_chunkterms AS row
-        WHERE row.tenant_id = kept.tenant_id AND row.collection_id = kept.collection_id)
+        WHERE row.tenant_id = kept.tenant_id AND row.collection_id = kept.collection_id
+            AND row.generation = kept.generation)
     WHERE tenant_id = %(tenant)s AND collection_id = %(only)s
     """,
     """
     INSERT INTO retrieval_collectionstatistics
-        (tenant_id, collection_id, chunk_count, total_length, weighted_with_average)
-    SELECT tenant_id, collection_id, count(*), sum(length), GREATEST(avg(length), 1)
+        (tenant_id, collection_id, generation, chunk_count, total_length, weighted_with_average)
+    SELECT tenant_id, collection_id, generation, count(*), sum(length), GREATEST(avg(length), 1)
     FROM retrieval_chunkterms WHERE tenant_id = %(tenant)s AND collection_id = %(only)s
-    GROUP BY tenant_id, collection_id
-    ON CONFLICT (tenant_id, collection_id) DO NOTHING
+    GROUP BY tenant_id, collection_id, generation
+    ON CONFLICT (tenant_id, collection_id, generation) DO NOTHING
     """,
     "DELETE FROM retrieval_termfrequency WHERE tenant_id = %(tenant)s AND collection_id = %(only)s",
     """
-    INSERT INTO retrieval_termfrequency (tenant_id, collection_id, term, chunk_count)
-    SELECT tenant_id, collection_id, lexeme::bigint, count(*)
+    INSERT INTO retrieval_termfrequency (tenant_id, collection_id, generation, term, chunk_count)
+    SELECT tenant_id, collection_id, generation, lexeme::bigint, count(*)
     FROM retrieval_chunkterms, unnest(tsvector_to_array(terms)) AS lexeme
     WHERE tenant_id = %(tenant)s AND collection_id = %(only)s
-    GROUP BY tenant_id, collection_id, lexeme::bigint
+    GROUP BY tenant_id, collection_id, generation, lexeme::bigint
     """,
 )
 

@@ -113,7 +113,7 @@ def _copy_vectors(
 ) -> None:
     owner = (document.tenant_id, index.id, document.collection_id, document.id)
     copy(
-        "COPY retrieval_chunkvector "
+        "COPY search.chunkvector "
         "(tenant_id, index_id, collection_id, document_id, chunk_id, embedding) FROM STDIN",
         (
             (*owner, chunk.id, HalfVector(vector).to_text())

@@ -22,7 +22,7 @@ from apps.retrieval.weighing import reweighed
 
 _REWEIGH_BATCH = 500
 _MOVE_VECTORS = """
-    INSERT INTO retrieval_chunkvector
+    INSERT INTO search.chunkvector
         (tenant_id, index_id, collection_id, document_id, chunk_id, embedding)
     SELECT tenant_id, index_id, %s, document_id, chunk_id, embedding FROM retrieval_stagedchunk
     WHERE tenant_id = %s AND document_id = %s AND index_id = %s

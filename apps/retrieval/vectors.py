@@ -61,7 +61,7 @@ def search(
         WITH nearest AS MATERIALIZED (
             SELECT chunk_id,
                 embedding::halfvec({dimensions}) <#> %s::halfvec({dimensions}) AS distance
-            FROM retrieval_chunkvector
+            FROM search.chunkvector
             WHERE tenant_id = %s AND index_id = %s AND collection_id = ANY(%s) {narrowed}
             ORDER BY distance LIMIT %s
         )
@@ -81,7 +81,7 @@ def score(
     return _scores(
         f"""
         SELECT chunk_id, -(embedding::halfvec({dimensions}) <#> %s::halfvec({dimensions}))
-        FROM retrieval_chunkvector
+        FROM search.chunkvector
         WHERE tenant_id = %s AND index_id = %s AND chunk_id = ANY(%s)
         """,  # noqa: S608 - an integer of ours
         [_text(question), index.tenant_id, index.id, list(chunk_ids)],

@@ -98,6 +98,12 @@ class Postgres:
                         sql.Identifier(database), sql.Identifier(OWNER_ROLE)
                     )
                 )
+            # The owner hands the search tables to the application role.
+            connection.execute(
+                sql.SQL("GRANT {} TO {}").format(
+                    sql.Identifier(APP_ROLE), sql.Identifier(OWNER_ROLE)
+                )
+            )
         with psycopg.connect(self.url(SUPERUSER, database), autocommit=True) as connection:
             connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
 

@@ -312,7 +312,7 @@ def collections(tenant: Tenant) -> int:
 
 def left_over(tenant: Tenant) -> dict[str, int]:
     """Rows of every table of documents and retrieval, but what a living tenant keeps."""
-    kept = {"documents_collection", "retrieval_embeddingindex"}
+    kept = {"documents_collection", "retrieval_embeddingindex", "retrieval_embeddingmodel"}
     if not CollectionStatistics.objects.filter(tenant=tenant).exclude(chunk_count=0).exists():
         kept.add("retrieval_collectionstatistics" if collections(tenant) else "")
     counts = {}

@@ -34,7 +34,7 @@ _TERMS = "SELECT path, ordinal, length, md5(terms::text), md5(weights::text)" + 
     table="retrieval_chunkterms", more=_CHUNK
 )
 _VECTORS = "SELECT path, ordinal, embedding::text" + _JOINED.format(
-    table="retrieval_chunkvector", more=_CHUNK
+    table="search.chunkvector", more=_CHUNK
 )
 _STATISTICS = """
     SELECT chunk_count, total_length, weighted_with_average FROM retrieval_collectionstatistics

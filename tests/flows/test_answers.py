@@ -49,7 +49,7 @@ def test_a_question_one_second_after_ready_finds_the_document(library: Library) 
 def test_a_deleted_document_is_found_no_more(library: Library) -> None:
     document = library.add("ferry.md", "# Ferry\n\nThe ferry to Hollow Point costs nine crowns.\n")
     library.delete(document)
-    for table in ("documents_chunk", "retrieval_chunkvector", "retrieval_chunkterms"):
+    for table in ("documents_chunk", "search.chunkvector", "retrieval_chunkterms"):
         query = f"SELECT 1 FROM {table} WHERE document_id = %s"  # noqa: S608 - our own names
         assert library.stack.rows(query, document) == []
     answer = library.ask("How much is the ferry to Hollow Point?")
@@ -248,7 +248,7 @@ def rows_of(library: Library) -> dict[str, list[tuple[Any, ...]]]:
             "GROUP BY document.name ORDER BY document.name",
             library.id,
         )
-        for table in ("documents_page", "documents_chunk", "retrieval_chunkvector")
+        for table in ("documents_page", "documents_chunk", "search.chunkvector")
     }
     statistics = library.stack.rows(
         "SELECT chunk_count, total_length FROM retrieval_collectionstatistics "

@@ -231,8 +231,8 @@ def test_vectors_that_are_no_unit_vectors_are_made_anew(ready: Ready, tenant: Te
     ready()
     with connection.cursor() as cursor:
         cursor.execute(
-            "UPDATE retrieval_chunkvector SET embedding = embedding * embedding "
-            "WHERE id = (SELECT min(id) FROM retrieval_chunkvector)"
+            "UPDATE search.chunkvector SET embedding = embedding * embedding "
+            "WHERE id = (SELECT min(id) FROM search.chunkvector)"
         )
     assert findings(tenant, deep=False) == []
     assert kinds(tenant) == ["bad_vectors"]

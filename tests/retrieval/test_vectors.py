@@ -87,8 +87,8 @@ def test_a_small_tenant_among_many_rows_is_read_through_its_index(collection: Co
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
         cursor.execute(
-            "EXPLAIN SELECT chunk_id FROM retrieval_chunkvector "
+            "EXPLAIN SELECT chunk_id FROM search.chunkvector "
             "WHERE tenant_id = %s AND index_id = %s AND collection_id = ANY(%s)",
             [rival.id, index.id, [mine.id]],
         )
-        assert "chunk_vector_" in "\n".join(row[0] for row in cursor.fetchall())
+        assert "chunkvector_0_tenant_id_index_id" in "\n".join(row[0] for row in cursor.fetchall())

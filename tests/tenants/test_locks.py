@@ -20,6 +20,14 @@ WITHOUT_A_LOCK = {
     "tenants_invitation": "found by the hash of a mailed token, before any tenant is known",
     "tenants_apikey": "found by the hash of a key, before any tenant is known",
     "retrieval_embeddingindex": "names of models, no text of a tenant",
+    "retrieval_annindex": "names and figures of indexes, no text of a tenant",
+    "retrieval_indexbuild": "workers choose between the tenants; names of models and figures",
+    "retrieval_recallsample": "vectors and identifiers, no readable text",
+    "retrieval_searchprofile": "figures, no text of a tenant",
+    "evals_evalrun": "workers choose between the tenants; figures and identifiers",
+    "evals_runquestion": "figures and identifiers; the question itself is under a lock",
+    "evals_tunerun": "workers choose between the tenants; figures",
+    "evals_alert": "figures, read by operations across tenants",
     "documents_idempotencykey": "hashes, and answers without what their documents are called",
 }
 TEXT = (models.CharField, models.TextField, models.JSONField)

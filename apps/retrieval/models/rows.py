@@ -1,4 +1,4 @@
-"""Search tables. They hold no readable text and no policy: every query names the tenant itself.
+"""The rows that are searched. They hold no readable text and no policy: queries name the tenant.
 
 Row-level security makes `<=>`, `<#>` and `@@` post-filters (they are not leakproof), which costs
 recall and time; the text of a hit is fetched afterwards under row-level security.
@@ -6,7 +6,6 @@ recall and time; the text of a hit is fetched afterwards under row-level securit
 
 from __future__ import annotations
 
-import uuid
 from typing import ClassVar
 
 from django.contrib.postgres.search import SearchVectorField
@@ -14,36 +13,8 @@ from django.db import models
 from pgvector.django import HalfVectorField, SparseVectorField
 
 from apps.documents.models import Chunk, Collection, Document
+from apps.retrieval.models.indexes import EmbeddingIndex
 from apps.tenants.models import Tenant
-
-
-class EmbeddingIndex(models.Model):
-    """What a vector belongs to: model, dimensions, prompt and chunker version."""
-
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    tenant = models.ForeignKey(Tenant, models.CASCADE, db_index=False)
-    model_id = models.CharField(max_length=200)
-    dimensions = models.PositiveIntegerField()
-    query_prompt = models.CharField(max_length=200, blank=True)
-    chunker_version = models.PositiveSmallIntegerField()
-    active = models.BooleanField(default=False)
-    created_at = models.DateTimeField(auto_now_add=True)
-
-    class Meta:
-        constraints: ClassVar = [
-            models.UniqueConstraint(fields=["tenant", "id"], name="embedding_index_tenant_id"),
-            models.UniqueConstraint(
-                fields=["tenant", "model_id", "dimensions", "query_prompt", "chunker_version"],
-                name="embedding_index_once",
-            ),
-            # Questions are embedded with the one active index's model.
-            models.UniqueConstraint(
-                fields=["tenant"], condition=models.Q(active=True), name="embedding_index_active"
-            ),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.model_id} ({self.dimensions})"
 
 
 class ChunkVector(models.Model):
@@ -61,10 +32,16 @@ class ChunkVector(models.Model):
     chunk = models.ForeignKey(Chunk, models.DO_NOTHING, db_constraint=False, db_index=False)
     # No dimension in the type: one table serves every model; queries and HNSW indexes cast.
     embedding = HalfVectorField()
+    slot = models.PositiveSmallIntegerField(default=0)  # the partition: its index's
 
     class Meta:
+        # Partitioned by slot. The schema's tables are the application role's own, so that workers
+        # can build and drop indexes and partitions there; nothing in it is readable text.
+        db_table = '"search"."chunkvector"'
         constraints: ClassVar = [
-            models.UniqueConstraint(fields=["tenant", "index", "chunk"], name="chunk_vector_once"),
+            models.UniqueConstraint(
+                fields=["tenant", "index", "chunk", "slot"], name="chunk_vector_once"
+            ),
         ]
         indexes: ClassVar = [
             # Exact search reads one tenant's rows of one index, narrowed to collections.
@@ -88,6 +65,7 @@ class ChunkTerms(models.Model):
     )
     document = models.ForeignKey(Document, models.DO_NOTHING, db_constraint=False, db_index=False)
     chunk = models.ForeignKey(Chunk, models.DO_NOTHING, db_constraint=False, db_index=False)
+    generation = models.PositiveSmallIntegerField(default=0, db_default=0)  # its chunk's
     length = models.PositiveIntegerField()  # terms in the chunk, repeats included
     terms = SearchVectorField()  # lexemes are term ids, not words
     weights = SparseVectorField()  # term id -> tf-saturated, length-normalised weight
@@ -97,7 +75,9 @@ class ChunkTerms(models.Model):
             models.UniqueConstraint(fields=["tenant", "chunk"], name="chunk_terms_once"),
         ]
         indexes: ClassVar = [
-            models.Index(fields=["tenant", "collection"], name="chunk_terms_collection"),
+            models.Index(
+                fields=["tenant", "collection", "generation"], name="chunk_terms_collection"
+            ),
             # Deleting a document cascades here.
             models.Index(fields=["tenant", "document"], name="chunk_terms_document"),
         ]
@@ -145,6 +125,7 @@ class CollectionStatistics(models.Model):
     collection = models.ForeignKey(
         Collection, models.DO_NOTHING, db_constraint=False, db_index=False
     )
+    generation = models.PositiveSmallIntegerField(default=0, db_default=0)  # its chunks'
     chunk_count = models.PositiveIntegerField(default=0)
     total_length = models.PositiveBigIntegerField(default=0)
     # The average the stored weights were computed with; far from the true one, they are redone.
@@ -153,7 +134,7 @@ class CollectionStatistics(models.Model):
     class Meta:
         constraints: ClassVar = [
             models.UniqueConstraint(
-                fields=["tenant", "collection"], name="collection_statistics_once"
+                fields=["tenant", "collection", "generation"], name="collection_statistics_once"
             ),
         ]
 
@@ -169,13 +150,14 @@ class TermFrequency(models.Model):
     collection = models.ForeignKey(
         Collection, models.DO_NOTHING, db_constraint=False, db_index=False
     )
+    generation = models.PositiveSmallIntegerField(default=0, db_default=0)  # its chunks'
     term = models.BigIntegerField()
     chunk_count = models.PositiveIntegerField()
 
     class Meta:
         constraints: ClassVar = [
             models.UniqueConstraint(
-                fields=["tenant", "collection", "term"], name="term_frequency_once"
+                fields=["tenant", "collection", "generation", "term"], name="term_frequency_once"
             ),
         ]
 
