@@ -155,7 +155,7 @@ def test_every_hop_is_described() -> None:
 
 
 def test_every_notice_is_described() -> None:
-    text = "".join(sources("apps/retrieval/*.py", "apps/chat/**/*.py"))
+    text = "".join(sources("apps/retrieval/**/*.py", "apps/chat/**/*.py"))
     codes = set(re.findall(r'Notice\(\s*"([a-z_]+)"', text))
     assert "embedder_down" in codes
     assert codes - spoken_of("answers.md") == set()

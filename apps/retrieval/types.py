@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -58,3 +59,6 @@ class Retrieval:
 
     passages: tuple[Passage, ...]
     notices: tuple[Notice, ...] = ()
+    # Where it was asked to explain: chunks with scores, best first, of the stages "bm25",
+    # "vectors", "fused" and "reranked".
+    orders: Mapping[str, Sequence[tuple[uuid.UUID, float]]] = field(default_factory=dict)

@@ -12,6 +12,7 @@ from django.views.decorators.http import require_POST
 
 from apps.documents.models import DocumentState
 from apps.documents.selectors import get_document_for
+from apps.retrieval.options import SearchFilter
 from apps.retrieval.pipeline import retrieve
 from apps.telemetry.hops import Trace
 from apps.tenants.access import Right, TenantRequest, tenant_page
@@ -40,7 +41,7 @@ def try_question(
             tenant_id=tenant_id,
             question=question,
             collection_ids=[collection_id],
-            document_ids=[document_id],
+            narrowed=SearchFilter(document_ids=(document_id,)),
             trace=trace,
             limit=PASSAGES_SHOWN,
         )

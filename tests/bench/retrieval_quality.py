@@ -119,7 +119,8 @@ def _orders(collection: Any, text: str, figures: dict[str, list[float]]) -> dict
     from apps.inference.registry import get_embedder
     from apps.retrieval import bm25, fusion, selectors, vectors
     from apps.retrieval.analysis import terms_of
-    from apps.retrieval.pipeline import LEG_CANDIDATES, retrieve
+    from apps.retrieval.options import LEG_CANDIDATES
+    from apps.retrieval.pipeline import retrieve
     from apps.telemetry.hops import Trace
 
     where: dict[str, Any] = {

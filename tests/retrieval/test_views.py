@@ -14,6 +14,7 @@ from apps.inference import errors
 from apps.retrieval import bm25, vectors
 from apps.retrieval.analysis import terms_of
 from apps.retrieval.models import EmbeddingIndex
+from apps.retrieval.options import SearchFilter
 from apps.retrieval.pipeline import retrieve
 from apps.retrieval.types import Retrieval
 from apps.telemetry.hops import Trace
@@ -152,7 +153,7 @@ def narrowed(document: Document, *document_ids: uuid.UUID) -> Retrieval:
         tenant_id=document.tenant_id,
         question="battery warranty",
         collection_ids=[document.collection_id],
-        document_ids=document_ids,
+        narrowed=SearchFilter(document_ids=document_ids),
         trace=Trace(document.tenant_id, "answer"),
     )
 

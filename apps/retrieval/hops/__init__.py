@@ -1,0 +1,1 @@
+"""The hops of a search, one module each: embed, search, rerank."""
