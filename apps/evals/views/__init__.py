@@ -1,0 +1,1 @@
+"""Pages of the quality room, for who manages the corpus; searching, for every reader."""
