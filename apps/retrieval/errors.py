@@ -1,0 +1,26 @@
+"""What can go wrong with how a tenant is searched.
+
+RetrievalError
+├── ProfileInvalid       a knob of search has a value that it cannot have
+└── ProfileUnknown       the tenant has no such search profile
+"""
+
+from __future__ import annotations
+
+
+class RetrievalError(Exception):
+    """`str()` says what failed and what to do, in words for a person."""
+
+    code = "retrieval_error"
+    retryable = False
+
+
+class ProfileInvalid(RetrievalError):
+    code = "profile_invalid"
+
+
+class ProfileUnknown(RetrievalError):
+    code = "profile_unknown"
+
+    def __init__(self) -> None:
+        super().__init__("There is no such search profile. Open the list again.")
