@@ -246,6 +246,8 @@ class RunQuestion(models.Model):
     rows = models.PositiveSmallIntegerField(default=0)  # passages returned
     hops = models.JSONField(default=dict)  # {hop: milliseconds}
     notices = ArrayField(models.CharField(max_length=60), default=list)
+    # Of the question's text and labels when it was asked: only alike are two runs compared.
+    fingerprint = models.CharField(max_length=16, blank=True)
 
     class Meta:
         constraints: ClassVar = [
