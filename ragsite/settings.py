@@ -178,6 +178,36 @@ TEI_RERANK_URL = env.url("TEI_RERANK_URL", "", "The reranking server.", schemes=
 RERANK_CANDIDATES = env.integer(
     "RERANK_CANDIDATES", 20, "Candidates the reranker sees; 40 gains little at twice the time."
 )
+HNSW_ABOVE_CHUNKS = env.integer(
+    "HNSW_ABOVE_CHUNKS",
+    10_000,
+    "Passages a tenant may have and still be searched exactly; above, it gets an HNSW index of its "
+    "own.",
+)
+ANN_BUILD_MEMORY_BYTES = env.integer(
+    "ANN_BUILD_MEMORY_BYTES",
+    768 * 1024 * 1024,
+    "Most memory PostgreSQL may take to build an HNSW index: with 2 kB a passage it is fast. "
+    "Parallel builds take it from /dev/shm.",
+    minimum=1024 * 1024,
+)
+ANN_BUILD_WORKERS = env.integer(
+    "ANN_BUILD_WORKERS", 1, "Processes that help PostgreSQL to build an HNSW index.", minimum=0
+)
+RECALL_SAMPLE_SHARE = env.number(
+    "RECALL_SAMPLE_SHARE",
+    0.01,
+    "Share of questions that are searched exactly as well, off their path, to measure what search "
+    "finds. 0: none.",
+)
+RECALL_KEEP_DAYS = env.number(
+    "RECALL_KEEP_DAYS", 90.0, "Days for which such measurements are kept."
+)
+INDEX_KEEP_DAYS = env.number(
+    "INDEX_KEEP_DAYS",
+    7.0,
+    "Days that an embedding index is kept, in step, after another has been put in force.",
+)
 TGI_URL = env.url("TGI_URL", "", "A text-generation-inference server.", schemes=("http", "https"))
 TGI_API_KEY = env.text("TGI_API_KEY", "", "Bearer key of the TGI server.")
 OPENAI_URL = env.url(
@@ -215,6 +245,17 @@ GENERATION_TIMEOUT_S = env.number(
 )
 INFERENCE_THREADS = env.integer(
     "INFERENCE_THREADS", 0, "Compute threads of engine and encoder each. 0: cores minus one."
+)
+TOKEN_CACHE_MIB = env.integer(
+    "TOKEN_CACHE_MIB",
+    64,
+    "Memory in which the encoder keeps token vectors of passages reranked lately. 0: none.",
+)
+RERANKER_LANGUAGES = env.words(
+    "RERANKER_LANGUAGES",
+    "*",
+    "Languages (ISO 639-1) that a reranking model of its own knows; in others it has no say. "
+    "`*`: all. Late interaction knows those of the embedding model.",
 )
 
 # --- Documents ----------------------------------------------------------------------------------

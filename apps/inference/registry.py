@@ -1,4 +1,5 @@
-"""The embedder and reranker that the settings name, one of each a process; generators on demand.
+"""Embedders and rerankers, one of each a process: the settings' own, or a named model's; generators
+on demand.
 
 The only module here that reads Django's settings, and it does so on first use.
 """
@@ -6,7 +7,10 @@ The only module here that reads Django's settings, and it does so on first use.
 from __future__ import annotations
 
 import os
+import threading
+from dataclasses import dataclass
 from functools import cache
+from typing import Literal
 
 from django.conf import settings
 
@@ -25,20 +29,45 @@ from apps.inference.types import Embedder, Generator, Reranker
 # A question waits for a vector no longer than this; then it is answered from BM25 alone.
 TEI_TIMEOUT_S = 30.0
 
+_loading = threading.Lock()
+
+
+@dataclass(frozen=True)
+class EmbedderSpec:
+    """An embedding model beside the settings' own."""
+
+    kind: Literal["sentence-transformers", "tei"]
+    location: str  # name or path of the model; URL of the server
+    query_prompt: str = ""
+    document_prompt: str = ""
+
 
 @cache
-def get_embedder() -> Embedder:
-    """The embedder named by EMBEDDER. Raises NotConfigured where its address is missing."""
+def get_embedder(spec: EmbedderSpec | None = None) -> Embedder:
+    """The embedder of a model; without one, that named by EMBEDDER.
+
+    Raises NotConfigured where an address is missing, or a model cannot be loaded.
+    """
+    if spec is not None:
+        prompts = {"query_prompt": spec.query_prompt, "document_prompt": spec.document_prompt}
+        if spec.kind == "tei":
+            return TeiEmbedder(_tei_server(spec.location), **prompts)
+        return SentenceTransformersEmbedder(_local_encoder(spec.location), **prompts)
     if settings.EMBEDDER == "tei":
-        return TeiEmbedder(_tei_server(), query_prompt=settings.EMBEDDING_QUERY_PROMPT)
+        return TeiEmbedder(
+            _tei_server(settings.TEI_URL), query_prompt=settings.EMBEDDING_QUERY_PROMPT
+        )
     return SentenceTransformersEmbedder(
-        _local_encoder(), query_prompt=settings.EMBEDDING_QUERY_PROMPT
+        _local_encoder(settings.EMBEDDING_MODEL), query_prompt=settings.EMBEDDING_QUERY_PROMPT
     )
 
 
 @cache
-def get_reranker() -> Reranker | None:
-    """The reranker named by RERANKER; None for `off`. Raises NotConfigured like get_embedder."""
+def get_reranker(spec: EmbedderSpec | None = None) -> Reranker | None:
+    """The reranker named by RERANKER; None for `off`. Raises NotConfigured like get_embedder.
+
+    Late interaction is by an embedding model: that of `spec`, or the settings' own.
+    """
     match settings.RERANKER:
         case "off":
             return None
@@ -47,10 +76,8 @@ def get_reranker() -> Reranker | None:
             return TeiReranker(Server("reranking", url, key, TEI_TIMEOUT_S))
         case "cross-encoder":
             return _cross_encoder()
-        case _ if settings.EMBEDDER == "tei":
-            return TeiLateInteractionReranker(_tei_server())
         case _:
-            return LateInteractionReranker(_local_encoder())
+            return _late_interaction(spec or _own_model())
 
 
 def make_tgi(url: str, key: str = "") -> Generator:
@@ -66,7 +93,9 @@ def make_openai(url: str, key: str = "", model: str = "") -> Generator:
 
 def forget() -> None:
     """Make the next call build anew: settings changed, or the process was forked."""
-    for cached in (get_embedder, get_reranker, _local_encoder):
+    global _loading
+    _loading = threading.Lock()  # in a fork, another thread may have held it
+    for cached in (get_embedder, get_reranker, _load_encoder):
         cached.cache_clear()
 
 
@@ -74,17 +103,38 @@ def forget() -> None:
 os.register_at_fork(after_in_child=forget)
 
 
-def _tei_server() -> Server:
-    return Server("embedding", settings.TEI_URL, settings.TEI_API_KEY, TEI_TIMEOUT_S)
+def _own_model() -> EmbedderSpec:
+    if settings.EMBEDDER == "tei":
+        return EmbedderSpec("tei", settings.TEI_URL)
+    return EmbedderSpec("sentence-transformers", settings.EMBEDDING_MODEL)
+
+
+def _late_interaction(spec: EmbedderSpec) -> Reranker:
+    if spec.kind == "tei":
+        return TeiLateInteractionReranker(_tei_server(spec.location))
+    return LateInteractionReranker(_local_encoder(spec.location))
+
+
+def _tei_server(url: str) -> Server:
+    return Server("embedding", url, settings.TEI_API_KEY, TEI_TIMEOUT_S)
+
+
+def _local_encoder(name: str) -> LocalEncoder:
+    with _loading:  # two threads that ask at once would have the model in memory twice
+        return _load_encoder(name)
 
 
 @cache
-def _local_encoder() -> LocalEncoder:
-    return LocalEncoder(
-        settings.EMBEDDING_MODEL,
-        threads=settings.INFERENCE_THREADS,
-        dtype=settings.EMBEDDING_DTYPE,
-    )
+def _load_encoder(name: str) -> LocalEncoder:
+    try:
+        return LocalEncoder(
+            name, threads=settings.INFERENCE_THREADS, dtype=settings.EMBEDDING_DTYPE
+        )
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as exc:
+        raise errors.NotConfigured(
+            f"The embedding model {name!r} cannot be loaded ({type(exc).__name__}). Name a model "
+            "that sentence-transformers finds on this machine, or a folder that holds one."
+        ) from exc
 
 
 def _cross_encoder() -> CrossEncoderReranker:

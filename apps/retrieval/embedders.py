@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Literal, cast
+
 from django.conf import settings
 
 from apps.inference import registry
+from apps.inference.registry import EmbedderSpec
 from apps.inference.types import Embedder, Reranker
-from apps.retrieval.models import EmbeddingIndex
+from apps.retrieval.models import EmbeddingIndex, EmbeddingModel
+
+
+def spec_of(model: EmbeddingModel) -> EmbedderSpec:
+    """The model as the registry of model clients knows it."""
+    kind = cast(Literal["sentence-transformers", "tei"], model.kind)
+    return EmbedderSpec(kind, model.location, model.query_prompt, model.document_prompt)
+
+
+def embedder_by(model: EmbeddingModel | None) -> Embedder:
+    """The embedder of a named model; the settings' own for None.
+
+    Raises an InferenceError where it is not configured.
+    """
+    return registry.get_embedder() if model is None else registry.get_embedder(spec_of(model))
 
 
 def embedder_of(index: EmbeddingIndex) -> Embedder:
@@ -14,12 +31,14 @@ def embedder_of(index: EmbeddingIndex) -> Embedder:
 
     Raises an InferenceError where it is not configured, or not to be reached.
     """
-    return registry.get_embedder()
+    return embedder_by(index.embedder)
 
 
 def reranker_of(index: EmbeddingIndex | None) -> Reranker | None:
     """The reranker for questions searched in the index; None where it is switched off."""
-    return registry.get_reranker()
+    if index is None or index.embedder is None:
+        return registry.get_reranker()
+    return registry.get_reranker(spec_of(index.embedder))
 
 
 def knows_language(index: EmbeddingIndex, language: str) -> bool:

@@ -26,10 +26,12 @@ class TeiEmbedder:
         server: Server,
         *,
         query_prompt: str = "",
+        document_prompt: str = "",
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self._tei = TeiServer(server, transport)
         self._query_prompt = query_prompt
+        self._document_prompt = document_prompt
         self._dimensions = 0
 
     @property
@@ -62,7 +64,7 @@ class TeiEmbedder:
             wait=wait_random_exponential(multiplier=0.2, max=5),
             reraise=True,
         )
-        batches = self._tei.batches(texts)
+        batches = self._tei.batches([self._document_prompt + text for text in texts])
         return np.concatenate([patiently(self._embed_batch, batch) for batch in batches])
 
     def _embed_batch(self, texts: Sequence[str]) -> Vectors:
