@@ -339,10 +339,48 @@ DATA_UPLOAD_MAX_NUMBER_FILES = UPLOAD_MAX_FILES
 QUESTION_MAX_CHARS = env.integer(
     "QUESTION_MAX_CHARS", 4000, "Longest question, in characters.", minimum=100
 )
+REWRITE = env.choice(
+    "REWRITE",
+    "auto",
+    "How a follow-up question is made to stand alone before the search. `auto`: by the language "
+    "model where GENERATION_PROMPT is `instruct`, else by rule. `model`: by any model. `rule`: by "
+    "rule alone. `off`.",
+    options=("auto", "model", "rule", "off"),
+)
+REWRITE_TIMEOUT_S = env.number(
+    "REWRITE_TIMEOUT_S", 5.0, "Longest time the model may take for that; then a rule does it."
+)
 NOT_FOUND_BELOW = env.number(
     "NOT_FOUND_BELOW",
     0.42,
     "Best passage score (0 to 1) below which the answer is that the documents do not say.",
+)
+
+# --- Evaluation ---------------------------------------------------------------------------------
+
+EVALUATE_AT_HOUR = env.integer(
+    "EVALUATE_AT_HOUR",
+    2,
+    "Hour of the day (UTC, 0 to 23) from which labelled sets are evaluated, each night.",
+)
+EVALUATE_QUESTIONS_MAX = env.integer(
+    "EVALUATE_QUESTIONS_MAX",
+    500,
+    "Questions of a set that a run by the clock asks; of more, always the same are drawn.",
+    minimum=1,
+)
+EVALUATE_AFTER_DOCUMENTS = env.integer(
+    "EVALUATE_AFTER_DOCUMENTS",
+    50,
+    "Documents that have come or gone since a set's last run, and at least a tenth of its "
+    "collection, for it to be evaluated once they are ready.",
+    minimum=1,
+)
+EVALUATION_KEEP_DAYS = env.integer(
+    "EVALUATION_KEEP_DAYS",
+    180,
+    "Days for which a run's questions are kept; its figures stay, as do a set's newest questions.",
+    minimum=1,
 )
 
 # --- Django -------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ takes `word_weights: [[start, end, weight], …]` (characters of the query), and
 
 `/metrics` says how long it worked.
 
-Environment: EMBEDDING_MODEL, EMBEDDING_DTYPE, TEI_API_KEY, INFERENCE_THREADS.
+Environment: EMBEDDING_MODEL, EMBEDDING_DTYPE, TEI_API_KEY, INFERENCE_THREADS, TOKEN_CACHE_MIB.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ import threading
 from apps.inference.local_encoder import LocalEncoder
 from ragsite.stack.encoder_http import EncoderServer
 from ragsite.stack.encoder_service import EncoderService
+
+DEFAULT_TOKEN_CACHE_MIB = 64  # some 600 passages of 140 tokens
 
 
 def main() -> None:
@@ -36,12 +38,15 @@ def main() -> None:
     )
     # The first run of the model allocates and compiles; no question should wait for that.
     encoder.embed(encoder.tokenize(["warm-up"]))
-    server = EncoderServer(
-        arguments.port, EncoderService(encoder), key=os.environ.get("TEI_API_KEY", "")
-    )
+    service = EncoderService(encoder, token_cache_bytes=_token_cache_mib() << 20)
+    server = EncoderServer(arguments.port, service, key=os.environ.get("TEI_API_KEY", ""))
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: threading.Thread(target=server.shutdown).start())
     server.serve_forever(poll_interval=0.2)
+
+
+def _token_cache_mib() -> int:
+    return int(os.environ.get("TOKEN_CACHE_MIB") or DEFAULT_TOKEN_CACHE_MIB)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from apps.inference.local_encoder import LocalEncoder, Pace
 from apps.inference.rerankers.late_interaction import LateInteractionReranker
+from apps.inference.rerankers.token_cache import TokenCache
 from apps.inference.types import WeightedWord
 from ragsite.stack.turns import Turns
 
@@ -35,8 +36,9 @@ class TeiError(Exception):
 class EncoderService:
     """Thread-safe. Questions (single inputs and reranks) go ahead of batches of documents."""
 
-    def __init__(self, encoder: LocalEncoder) -> None:
+    def __init__(self, encoder: LocalEncoder, *, token_cache_bytes: int = 0) -> None:
         self._encoder = encoder
+        self._token_cache = TokenCache(token_cache_bytes)
         self._turns = Turns()
         self._permits = threading.Lock()
         self._texts = 0
@@ -70,12 +72,16 @@ class EncoderService:
         with self._permits:
             open_s = self._open_s + (time.perf_counter() - self._since if self._texts else 0.0)
             taken, now = self._taken, self._texts
+        cache = self._token_cache.figures()
         figures = (
             ("model_seconds_total", "counter", busy_s, "Time the model computed."),
             ("model_steps_total", "counter", steps, "Steps of the model."),
             ("open_seconds_total", "counter", open_s, "Time there was any text to work on."),
             ("texts_total", "counter", taken, "Texts accepted."),
             ("texts", "gauge", now, "Texts being worked on or waiting."),
+            ("passages_reranked_total", "counter", cache.lookups, "Passages looked up to rerank."),
+            ("passages_cached_total", "counter", cache.hits, "Of them, with vectors at hand."),
+            ("token_cache_bytes", "gauge", cache.bytes, "Token vectors kept."),
         )
         return "".join(_metric(*figure) for figure in figures)
 
@@ -97,7 +103,9 @@ class EncoderService:
         [query], texts = _checked([body.get("query")]), _checked(body.get("texts"))
         words = _weighted_words(body.get("word_weights") or [])
         self._check_length([query, *texts], body)
-        reranker = LateInteractionReranker(self._encoder, pace=self._turns.question)
+        reranker = LateInteractionReranker(
+            self._encoder, pace=self._turns.question, cache=self._token_cache
+        )
         with self._admitted(len(texts)):
             scores = reranker.score(query, texts, words)
         if not body.get("raw_scores", False):

@@ -15,6 +15,7 @@ from apps.inference.embedders.sentence_transformers import SentenceTransformersE
 from apps.inference.local_encoder import STEP_TOKENS, LocalEncoder
 from apps.inference.model_files import locate_model
 from apps.inference.rerankers.late_interaction import LateInteractionReranker
+from apps.inference.rerankers.token_cache import TokenCache
 
 pytestmark = [pytest.mark.slow]
 BUNDLED = Path(locate_model("all-MiniLM-L6-v2"))
@@ -127,3 +128,14 @@ def test_long_texts_are_cut_before_their_closing_token(encoder: LocalEncoder) ->
     [encoding] = encoder.tokenize(["word " * 1000])
     assert len(encoding.ids) == encoder.max_tokens
     assert encoding.tokens[-1] == "[SEP]"
+
+
+def test_a_passage_kept_scores_as_it_did(encoder: LocalEncoder) -> None:
+    cache = TokenCache(10_000_000)
+    reranker = LateInteractionReranker(encoder, cache=cache)
+    passages = ["Cats sleep all day.", "Paris is the capital of France.", "Cats sleep all day."]
+    first = reranker.score("What is France's capital?", passages)
+    again = reranker.score("What is France's capital?", passages[::-1])
+    assert again[::-1] == pytest.approx(first, abs=0.01)
+    assert first[0] == first[2]
+    assert (cache.figures().lookups, cache.figures().hits) == (4, 2)
