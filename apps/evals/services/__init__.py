@@ -1,0 +1,31 @@
+"""What changes labelled sets, their questions and proposals. Each function owns its transaction."""
+
+from __future__ import annotations
+
+from apps.evals.services.labels import (
+    add_question,
+    delete_label,
+    delete_question,
+    mark_passage,
+    mark_unanswerable,
+    update_question,
+)
+from apps.evals.services.sets import (
+    create_set,
+    delete_set,
+    import_plan,
+    update_set,
+)
+
+__all__ = [
+    "add_question",
+    "create_set",
+    "delete_label",
+    "delete_question",
+    "delete_set",
+    "import_plan",
+    "mark_passage",
+    "mark_unanswerable",
+    "update_question",
+    "update_set",
+]
