@@ -18,9 +18,14 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ragsite.settings")
 from django.conf import settings
 
 INGEST, INDEX, MAINTENANCE = "ingest", "index", "maintenance"
+# Runs, curves and indexes built beside others: a slice of one thread's time each.
+EVALUATION = "evaluation"
 # Twice within a lease: what a killed worker held is found soon after that has run out.
 SWEEP_EVERY_S = min(30.0, settings.JOB_LEASE_S / 2)
 SYNC_EVERY_S = 60.0
+BUILD_EVERY_S = 5.0  # a throttled build works for as long, and one that gave way goes on
+TEND_EVERY_S = 60.0  # indexes of large tenants, and samples of recall
+SCHEDULE_EVERY_S = 600.0  # evaluations by the clock
 # Far above the longest task (a parse is bounded by PARSE_TIMEOUT_S): a message is delivered again
 # only when its worker is gone. Documents are found sooner than that by the sweeper.
 VISIBILITY_TIMEOUT_S = 3600
@@ -52,7 +57,8 @@ app.conf.update(
     visibility_timeout=VISIBILITY_TIMEOUT_S,
     # An exchange each: on a shared one, every queue would get every message.
     task_queues=[
-        Queue(name, Exchange(name), routing_key=name) for name in (INGEST, INDEX, MAINTENANCE)
+        Queue(name, Exchange(name), routing_key=name)
+        for name in (INGEST, INDEX, MAINTENANCE, EVALUATION)
     ],
     task_default_queue=INGEST,
     imports=["worker.lifecycle"],
@@ -60,7 +66,14 @@ app.conf.update(
         "documents.sweep": {"queue": MAINTENANCE},
         "documents.sync_*": {"queue": MAINTENANCE},
         "documents.*": {"queue": INGEST},
+        "retrieval.tend_ann_indexes": {"queue": MAINTENANCE},
+        "retrieval.check_recall": {"queue": MAINTENANCE},
+        "retrieval.tend_builds": {"queue": EVALUATION},
+        "retrieval.drop_unused_partitions": {"queue": MAINTENANCE},
         "retrieval.*": {"queue": INDEX},
+        "evals.sweep": {"queue": MAINTENANCE},
+        "evals.schedule": {"queue": MAINTENANCE},
+        "evals.*": {"queue": EVALUATION},
     },
     task_serializer="json",
     accept_content=["json"],
@@ -85,6 +98,36 @@ app.conf.update(
             "task": "documents.sync_sources",
             "schedule": SYNC_EVERY_S,
             "options": {"expires": SYNC_EVERY_S},
+        },
+        "sweep_evaluations": {
+            "task": "evals.sweep",
+            "schedule": SWEEP_EVERY_S,
+            "options": {"expires": SWEEP_EVERY_S},
+        },
+        "schedule_evaluations": {
+            "task": "evals.schedule",
+            "schedule": SCHEDULE_EVERY_S,
+            "options": {"expires": SCHEDULE_EVERY_S},
+        },
+        "tend_ann_indexes": {
+            "task": "retrieval.tend_ann_indexes",
+            "schedule": TEND_EVERY_S,
+            "options": {"expires": TEND_EVERY_S},
+        },
+        "check_recall": {
+            "task": "retrieval.check_recall",
+            "schedule": TEND_EVERY_S,
+            "options": {"expires": TEND_EVERY_S},
+        },
+        "tend_builds": {
+            "task": "retrieval.tend_builds",
+            "schedule": BUILD_EVERY_S,
+            "options": {"expires": BUILD_EVERY_S},
+        },
+        "drop_unused_partitions": {
+            "task": "retrieval.drop_unused_partitions",
+            "schedule": SCHEDULE_EVERY_S,
+            "options": {"expires": SCHEDULE_EVERY_S},
         },
     },
     timezone="UTC",

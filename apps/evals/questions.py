@@ -87,9 +87,7 @@ def read_questions(tenant_id: uuid.UUID, ids: Sequence[uuid.UUID]) -> list[Asked
     ]
 
 
-def _current(
-    tenant_id: uuid.UUID, labels: Iterable[Label]
-) -> Iterable[tuple[uuid.UUID, Labelled]]:
+def _current(tenant_id: uuid.UUID, labels: Iterable[Label]) -> Iterable[tuple[uuid.UUID, Labelled]]:
     rows = [
         (
             each.question_id,

@@ -1,0 +1,23 @@
+"""Jobs of this room, by the names others enqueue them under."""
+
+from __future__ import annotations
+
+from celery import shared_task
+
+from apps.evals import running, scheduling
+from worker.tasks import QuietTask
+
+
+@shared_task(base=QuietTask, name=running.RUN_NEXT)
+def run_next_task() -> None:
+    running.run_next()
+
+
+@shared_task(base=QuietTask, name="evals.sweep")
+def sweep_task() -> None:
+    scheduling.wake_for_runs()
+
+
+@shared_task(base=QuietTask, name="evals.schedule")
+def schedule_task() -> None:
+    scheduling.start_due_runs()
