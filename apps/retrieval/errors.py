@@ -1,6 +1,7 @@
 """What can go wrong with how a tenant is searched.
 
 RetrievalError
+├── AnnBuildFailed       an HNSW index could not be built; it is tried again
 ├── ProfileInvalid       a knob of search has a value that it cannot have
 └── ProfileUnknown       the tenant has no such search profile
 """
@@ -13,6 +14,17 @@ class RetrievalError(Exception):
 
     code = "retrieval_error"
     retryable = False
+
+
+class AnnBuildFailed(RetrievalError):
+    code = "ann_build_failed"
+    retryable = True
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"The index for large tenants could not be built ({reason}). It is tried again in a "
+            "quarter of an hour; PostgreSQL's log says more."
+        )
 
 
 class ProfileInvalid(RetrievalError):

@@ -11,11 +11,12 @@ from apps.retrieval import selectors
 from apps.retrieval.analysis import detect_language
 from apps.retrieval.hops.embed import embed
 from apps.retrieval.hops.find import find
-from apps.retrieval.hops.rerank import passage_of, rerank
+from apps.retrieval.hops.rerank import choose, passage_of, rerank
 from apps.retrieval.hops.state import Search
 from apps.retrieval.models import EmbeddingIndex
 from apps.retrieval.normalization import normalize
 from apps.retrieval.options import SearchFilter, SearchOptions, options_for
+from apps.retrieval.recall import offer_sample
 from apps.retrieval.types import Retrieval
 from apps.telemetry.hops import Trace
 
@@ -55,8 +56,9 @@ def retrieve(
         embed(search, hop)
     with trace.hop("search") as hop:
         candidates = find(search, hop)
+    offer_sample(search, trace)
     with trace.hop("rerank") as hop:
         ranked = rerank(search, candidates, hop)
-    search.note_order("reranked", {item.chunk.id: item.score for item in ranked})
-    passages = tuple(passage_of(search, item) for item in ranked[:limit])
+        chosen = choose(search, ranked, hop)
+    passages = tuple(passage_of(search, item) for item in chosen)
     return Retrieval(passages, tuple(search.notices), search.orders)

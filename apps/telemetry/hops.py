@@ -19,7 +19,9 @@ Attribute = int | float | str | bool
 
 # The hops of each walk, in order; what reports list hops by.
 WALKS: dict[str, tuple[str, ...]] = {
-    "answer": ("cache", "embed", "search", "rerank", "assemble", "generate", "stream"),
+    "answer": (
+        *("cache", "rewrite", "embed", "search", "rerank", "assemble", "generate", "stream"),
+    ),
     "ingestion": ("receive", "parse", "chunk", "index"),
 }
 
@@ -56,6 +58,8 @@ class Trace:
     hops: list[Hop] = field(default_factory=list)
     # Told when a hop starts (work_ms still 0) and when it has ended; from whichever thread it ran.
     listener: Callable[[Hop, Literal["started", "finished"]], None] | None = None
+    # Called once the trace is stored, when nobody waits any more; what fails there is only logged.
+    afterwards: list[Callable[[], None]] = field(default_factory=list)
 
     @contextmanager
     def hop(self, name: str, *, wait_ms: float = 0.0) -> Iterator[Hop]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import uuid
 
+from django.db import transaction
+
 from apps.telemetry.hops import Trace
 from apps.telemetry.metrics import HOP_SECONDS
 from apps.telemetry.models import AuditEvent, Span
@@ -28,6 +30,8 @@ def record_trace(trace: Trace) -> None:
         )
         for hop in trace.hops
     )
+    for later in trace.afterwards:
+        transaction.on_commit(later, robust=True)
 
 
 def record_audit(

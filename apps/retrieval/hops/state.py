@@ -11,8 +11,10 @@ from apps.inference.errors import InferenceError
 from apps.inference.types import Vectors
 from apps.retrieval import bm25
 from apps.retrieval.analysis import Word
+from apps.retrieval.filters import Narrowed
 from apps.retrieval.models import EmbeddingIndex
 from apps.retrieval.options import SearchFilter, SearchOptions
+from apps.retrieval.plans import SearchPlan
 from apps.retrieval.types import Notice
 from apps.telemetry.hops import Hop
 
@@ -33,11 +35,20 @@ class Search:
     index: EmbeddingIndex | None  # all hops search this one, whatever becomes active meanwhile
     words: list[Word] = field(default_factory=list)
     vector: Vectors | None = None  # None: search by words only
+    documents: Narrowed = field(default_factory=Narrowed)  # `narrowed`, resolved
+    plan: SearchPlan | None = None  # how the vectors were searched
+    nearest: Sequence[uuid.UUID] = ()  # what that found, nearest first
+    nearest_ms: float = 0.0
     statistics: bm25.Statistics = field(default_factory=lambda: bm25.Statistics(0, {}))
     notices: list[Notice] = field(default_factory=list)
     late_interaction: bool = False  # whether the reranker's scores are those
     # Where `options.explain`: what each stage found, best first.
     orders: dict[str, list[tuple[uuid.UUID, float]]] = field(default_factory=dict)
+
+    @property
+    def generation(self) -> int:
+        """Of the chunks that are searched."""
+        return self.index.generation if self.index else 0
 
     def note_order(self, stage: str, scores: Mapping[uuid.UUID, float]) -> None:
         """Remember a stage's chunks with their scores, best first."""

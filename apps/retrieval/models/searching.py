@@ -74,7 +74,9 @@ class RecallSample(models.Model):
     wanted = models.PositiveSmallIntegerField()  # rows asked for
     found = ArrayField(models.UUIDField())  # chunks, best first
     search_ms = models.FloatField()
-    # Once it has been checked. Recall is a share of what an exact search finds.
+    # Once it has been checked; `found` and the other identifiers are gone then. Recall is a share
+    # of what an exact search finds.
+    found_rows = models.PositiveSmallIntegerField(null=True)
     exact_rows = models.PositiveSmallIntegerField(null=True)
     recall_10 = models.FloatField(null=True)
     recall = models.FloatField(null=True)  # at `wanted`

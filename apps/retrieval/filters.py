@@ -1,0 +1,83 @@
+"""Narrowing a search: from what a reader asks for to the documents that are searched.
+
+Both legs search exactly these documents, in the same statement that ranks: nothing is filtered
+away afterwards, so no hit is lost to a filter.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import UTC, datetime, time
+
+from django.db.models import Count, Func, QuerySet
+
+from apps.documents.models import Document, DocumentState
+from apps.retrieval.options import SearchFilter
+
+
+@dataclass(frozen=True)
+class Narrowed:
+    """The documents that are searched; None: all of the collections'."""
+
+    document_ids: Sequence[uuid.UUID] | None = None
+    chunk_count: int | None = None  # of those documents together
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A value that documents have, and how many of them do."""
+
+    value: str
+    documents: int
+
+
+def resolve(
+    *, tenant_id: uuid.UUID, collection_ids: Sequence[uuid.UUID], narrowed: SearchFilter
+) -> Narrowed:
+    """The ready documents of the collections that satisfy every part. Needs the tenant's scope."""
+    if not narrowed.narrows:
+        return Narrowed()
+    rows = _ready(tenant_id, collection_ids)
+    if narrowed.document_ids is not None:
+        rows = rows.filter(id__in=narrowed.document_ids)
+    if narrowed.kinds:
+        rows = rows.filter(kind__in=_clean(narrowed.kinds))
+    if narrowed.tags:
+        rows = rows.filter(tags__overlap=[tag.casefold() for tag in _clean(narrowed.tags)])
+    if narrowed.added_from is not None:
+        rows = rows.filter(created_at__gte=datetime.combine(narrowed.added_from, time.min, UTC))
+    if narrowed.added_to is not None:
+        rows = rows.filter(created_at__lte=datetime.combine(narrowed.added_to, time.max, UTC))
+    found = list(rows.values_list("id", "chunk_count"))
+    return Narrowed([document for document, _ in found], sum(chunks for _, chunks in found))
+
+
+def kinds_of(tenant_id: uuid.UUID, collection_ids: Sequence[uuid.UUID]) -> list[Choice]:
+    """The kinds (MIME types) of ready documents, most frequent first. Needs the tenant's scope."""
+    rows = _ready(tenant_id, collection_ids).exclude(kind="").values("kind")
+    return _choices(rows.annotate(n=Count("id")).values_list("kind", "n"))
+
+
+def tags_of(tenant_id: uuid.UUID, collection_ids: Sequence[uuid.UUID]) -> list[Choice]:
+    """The tags of ready documents, most frequent first. Needs the tenant's scope."""
+    each = Func("tags", function="unnest")
+    rows = _ready(tenant_id, collection_ids).annotate(tag=each).values("tag")
+    return _choices(rows.annotate(n=Count("id")).values_list("tag", "n"))
+
+
+def _ready(tenant_id: uuid.UUID, collection_ids: Iterable[uuid.UUID]) -> QuerySet[Document]:
+    return Document.objects.filter(
+        tenant_id=tenant_id, collection_id__in=collection_ids, state=DocumentState.READY
+    )
+
+
+def _clean(values: Iterable[str]) -> AbstractSet[str]:
+    """PostgreSQL refuses NUL in a text, and no document has one in its kind or tags."""
+    return {value for value in values if "\0" not in value}
+
+
+def _choices(rows: Iterable[tuple[str, int]]) -> list[Choice]:
+    return [Choice(*row) for row in sorted(rows, key=lambda row: (-row[1], row[0]))]
