@@ -45,3 +45,11 @@ def knows_language(index: EmbeddingIndex, language: str) -> bool:
     """Whether the index's model was declared to know it; what cannot be told passes."""
     known = index.embedder.languages if index.embedder else settings.EMBEDDING_LANGUAGES
     return not language or "*" in known or language in known
+
+
+def reranker_knows(index: EmbeddingIndex | None, reranker: Reranker, language: str) -> bool:
+    """Whether the reranker was declared to know it: late interaction as its embedding model."""
+    if reranker.name == "late-interaction":
+        return index is None or knows_language(index, language)
+    known = settings.RERANKER_LANGUAGES
+    return not language or "*" in known or language in known

@@ -53,14 +53,12 @@ def fuse(
     return sorted(candidates, key=lambda candidate: (-candidate.fused_score, candidate.chunk_id))
 
 
-def combine(candidates: Sequence[Candidate], reranked: Sequence[float] | None) -> list[float]:
+def combine(candidates: Sequence[Candidate], reranked: Sequence[float | None]) -> list[float]:
     """Final scores of the candidates that were reranked, all legs standardised over just these.
 
-    Without a reranker's scores the fused ones stand.
+    A candidate that the reranker does not know how to read (None) counts as its mean.
     """
-    if reranked is None:
-        return [candidate.fused_score for candidate in candidates]
     total = standardise([candidate.vector_score for candidate in candidates])
     if any(candidate.bm25_score for candidate in candidates):
         total = total + standardise([candidate.bm25_score or 0.0 for candidate in candidates])
-    return [float(score) for score in total + standardise(list(reranked))]
+    return [float(score) for score in total + standardise(reranked)]

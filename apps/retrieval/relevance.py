@@ -18,9 +18,10 @@ SQuAD 2's adversarial questions): that takes reading.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from apps.retrieval.analysis import Word, detect_language, terms_of
+from apps.retrieval.analysis import Word
 from apps.retrieval.bm25 import Statistics
 
 # Without late interaction, or with words alone, the scale is another. Slope and intercept put the
@@ -54,13 +55,11 @@ def relevance(evidence: Evidence) -> float:
     return _on((1.0, 0.0), mixed)
 
 
-def coverage(words: Sequence[Word], text: str, language: str, statistics: Statistics) -> float:
-    """Share of the question's words that `text` has, weighed by idf; 0 to 1.
+def coverage(words: Sequence[Word], present: AbstractSet[int], statistics: Statistics) -> float:
+    """Share of the question's words that a text with the terms `present` has, weighed by idf.
 
-    `words` may hold several stems of one word (the same offsets): any of them counts.
-    `language` is the text's; empty, it is told from the text.
+    `words` may hold several stems of one word (the same offsets): any of them counts. 0 to 1.
     """
-    present = set(terms_of(text, language or detect_language(text)))
     weights: dict[tuple[int, int], float] = {}
     covered: set[tuple[int, int]] = set()
     for word in words:

@@ -60,5 +60,5 @@ class Retrieval:
     passages: tuple[Passage, ...]
     notices: tuple[Notice, ...] = ()
     # Where it was asked to explain: chunks with scores, best first, of the stages "bm25",
-    # "vectors", "fused" and "reranked".
+    # "vectors", "fused", "reranked" (then the rest of the fused) and "final" (as given).
     orders: Mapping[str, Sequence[tuple[uuid.UUID, float]]] = field(default_factory=dict)

@@ -61,6 +61,16 @@ def test_ties_are_broken_the_same_way_every_time() -> None:
 
 def test_the_reranker_has_a_third_of_the_say() -> None:
     candidates = [Candidate(A, 0.9, 9.0, 2.0), Candidate(B, 0.8, 8.0, 0.0)]
-    assert combine(candidates, None) == [2.0, 0.0]
     assert combine(candidates, [0.1, 0.9]) == pytest.approx([1.0, -1.0])
     assert combine(candidates, [0.9, 0.1]) == pytest.approx([3.0, -3.0])
+
+
+def test_a_candidate_the_reranker_cannot_read_counts_as_its_mean() -> None:
+    candidates = [Candidate(chunk, 0.5, 1.0, 0.0) for chunk in (A, B, C)]
+    scores = combine(candidates, [0.9, None, 0.1])
+    assert scores == pytest.approx([1.0, 0.0, -1.0])
+
+
+def test_a_reranker_that_could_read_none_has_no_say() -> None:
+    candidates = [Candidate(A, 0.9, 9.0, 2.0), Candidate(B, 0.8, 8.0, 0.0)]
+    assert combine(candidates, [None, None]) == pytest.approx([2.0, -2.0])

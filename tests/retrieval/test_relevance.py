@@ -7,11 +7,15 @@ import itertools
 import pytest
 from django.conf import settings
 
-from apps.retrieval.analysis import words_of
+from apps.retrieval.analysis import terms_of, words_of
 from apps.retrieval.bm25 import Statistics
 from apps.retrieval.relevance import Evidence, coverage, relevance
 
 STATISTICS = Statistics(100, {})
+
+
+def terms(text: str, language: str = "en") -> set[int]:
+    return set(terms_of(text, language))
 
 
 @pytest.mark.parametrize("late", [0.8, None])
@@ -43,16 +47,16 @@ def test_coverage_is_the_share_of_the_questions_words_weighed_by_rarity() -> Non
     common, rare = (word.term for word in words_of("the warranty"))
     statistics = Statistics(100, {common: 90, rare: 1})
     words = words_of("the warranty")
-    assert coverage(words, "Warranties last two years.", "en", statistics) > 0.9
-    assert coverage(words, "the end", "en", statistics) < 0.1
-    assert coverage(words, "the warranty", "en", statistics) == pytest.approx(1.0)
+    assert coverage(words, terms("Warranties last two years."), statistics) > 0.9
+    assert coverage(words, terms("the end"), statistics) < 0.1
+    assert coverage(words, terms("the warranty"), statistics) == pytest.approx(1.0)
 
 
 def test_a_word_stemmed_two_ways_counts_once() -> None:
     words = list(dict.fromkeys([*words_of("Rechnungen"), *words_of("Rechnungen", "de")]))
     assert len(words) == 2
-    assert coverage(words, "Die Rechnung ist da.", "de", STATISTICS) == pytest.approx(1.0)
+    assert coverage(words, terms("Die Rechnung ist da.", "de"), STATISTICS) == pytest.approx(1.0)
 
 
 def test_a_question_without_words_covers_nothing() -> None:
-    assert coverage([], "text", "en", STATISTICS) == 0
+    assert coverage([], terms("text"), STATISTICS) == 0
