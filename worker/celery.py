@@ -25,6 +25,7 @@ SWEEP_EVERY_S = min(30.0, settings.JOB_LEASE_S / 2)
 SYNC_EVERY_S = 60.0
 BUILD_EVERY_S = 5.0  # a throttled build works for as long, and one that gave way goes on
 TEND_EVERY_S = 60.0  # indexes of large tenants, and samples of recall
+TUNE_EVERY_S = 60.0  # what waited for documents to be ingested, or was lost
 SCHEDULE_EVERY_S = 600.0  # evaluations by the clock
 # Far above the longest task (a parse is bounded by PARSE_TIMEOUT_S): a message is delivered again
 # only when its worker is gone. Documents are found sooner than that by the sweeper.
@@ -103,6 +104,11 @@ app.conf.update(
             "task": "evals.sweep",
             "schedule": SWEEP_EVERY_S,
             "options": {"expires": SWEEP_EVERY_S},
+        },
+        "tune_search": {
+            "task": "evals.tune_next",
+            "schedule": TUNE_EVERY_S,
+            "options": {"expires": TUNE_EVERY_S},
         },
         "schedule_evaluations": {
             "task": "evals.schedule",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from celery import shared_task
 
 from apps.evals import running, scheduling
+from apps.evals.tuning import jobs as tuning
+from apps.evals.tuning.working import tune_next
 from worker.tasks import QuietTask
 
 
@@ -21,3 +23,8 @@ def sweep_task() -> None:
 @shared_task(base=QuietTask, name="evals.schedule")
 def schedule_task() -> None:
     scheduling.start_due_runs()
+
+
+@shared_task(base=QuietTask, name=tuning.TASK)
+def tune_next_task() -> None:
+    tune_next()
