@@ -9,7 +9,7 @@ write is by whoever still holds the job.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -20,9 +20,10 @@ from django.db import connection
 from django.utils import timezone
 
 from apps.documents import files, jobs
+from apps.documents.chunkings import chunking_in_force
 from apps.documents.errors import DocumentError
 from apps.documents.jobs import Claim
-from apps.documents.models import Chunk, Document, DocumentState, Page, Stage
+from apps.documents.models import Chunk, Chunking, Document, DocumentState, Page, Stage
 from apps.documents.reading import Section, load_section
 from apps.documents.tokenizer import tokenizer_file
 from apps.telemetry.hops import Trace
@@ -40,9 +41,9 @@ _PAGE_COLUMNS = {
     "char_start": "int",
 }  # fmt: skip
 _CHUNK_COLUMNS = {
-    "id": "uuid", "tenant_id": "uuid", "document_id": "uuid", "ordinal": "int", "text": "text",
-    "heading_path": "text", "char_start": "int", "char_end": "int", "page_first": "int",
-    "page_last": "int", "token_count": "int",
+    "id": "uuid", "tenant_id": "uuid", "document_id": "uuid", "generation": "int",
+    "ordinal": "int", "text": "text", "heading_path": "text", "char_start": "int",
+    "char_end": "int", "page_first": "int", "page_last": "int", "token_count": "int",
 }  # fmt: skip
 
 
@@ -89,10 +90,11 @@ def _give_up(claim: Claim, exc: DocumentError | SandboxError) -> None:
 
 
 def _ingest(document: Document, claim: Claim, trace: Trace) -> None:
-    writer = _Writer(document, claim)
+    chunking = chunking_in_force(claim.tenant_id)
+    writer = _Writer(document, claim, chunking.generation)
     with trace.hop("parse", wait_ms=claim.wait_ms) as parse:
         parse.set(bytes=document.size_bytes)
-        with closing(_read(document, claim)) as sections:
+        with closing(read_sections(document, chunking, on_tick=partial(_hold, claim))) as sections:
             for section, last in _with_last(sections):
                 writer.write(section, last=last)
         if not writer.passed_on:
@@ -105,8 +107,13 @@ def _ingest(document: Document, claim: Claim, trace: Trace) -> None:
     chunk.work_ms = writer.chunk_ms
 
 
-def _read(document: Document, claim: Claim) -> Generator[Section]:
-    hold = partial(_hold, claim)
+def read_sections(
+    document: Document, chunking: Chunking, *, on_tick: Callable[[], None]
+) -> Generator[Section]:
+    """The stored file, read and cut in the sandbox, section by section.
+
+    `on_tick` is called while it works, and ends it by raising. Raises DocumentError, SandboxError.
+    """
     tokenizer = tokenizer_file()
     try:
         with files.local_path(document.readable_key) as path:
@@ -118,18 +125,18 @@ def _read(document: Document, claim: Claim) -> Generator[Section]:
                     "encoding": document.encoding,
                     "ocr": document.ocr,
                     "tokenizer_file": tokenizer,
-                    "max_tokens": settings.CHUNK_TOKENS,
-                    "overlap_tokens": settings.CHUNK_OVERLAP_TOKENS,
+                    "max_tokens": chunking.max_tokens,
+                    "overlap_tokens": chunking.overlap_tokens,
                 },
                 limits=_limits(document),
-                on_tick=hold,
+                on_tick=on_tick,
                 preload=("apps.documents.tokens:load_counter", tokenizer) if tokenizer else None,
             )
             with closing(items):  # which ends the process, wherever reading stops
                 for item in items:
                     yield load_section(item)
     except (DocumentError, SandboxError):
-        hold()  # its file may be missing because it was deleted: then there is nobody to tell
+        on_tick()  # its file may be missing because it was deleted: then there is nobody to tell
         raise
 
 
@@ -166,6 +173,7 @@ class _Writer:
 
     document: Document
     claim: Claim
+    generation: int
     pages: int = 0
     chars: int = 0
     chunks: int = 0
@@ -201,23 +209,8 @@ class _Writer:
         _insert("documents_page", _PAGE_COLUMNS, rows)
 
     def _insert_chunks(self, section: Section) -> None:
-        rows = [
-            (
-                uuid.uuid4(),
-                self.claim.tenant_id,
-                self.claim.document_id,
-                ordinal,
-                passage.text,
-                passage.heading_path,
-                self.chars + passage.start,
-                self.chars + passage.end,
-                self.pages + passage.page_first + 1,
-                self.pages + passage.page_last + 1,
-                passage.token_count,
-            )
-            for ordinal, passage in enumerate(section.passages, start=self.chunks)
-        ]
-        _insert("documents_chunk", _CHUNK_COLUMNS, rows)
+        before = Before(pages=self.pages, chars=self.chars, chunks=self.chunks)
+        insert_chunks(self.document, self.generation, section, before)
 
     def _count(self, section: Section) -> None:
         self.pages += len(section.pages)
@@ -229,6 +222,7 @@ class _Writer:
     def _update(self, section: Section, *, last: bool) -> None:
         Document.objects.filter(tenant_id=self.claim.tenant_id, id=self.claim.document_id).update(
             state=DocumentState.INDEXING if last else DocumentState.PARSING,
+            generation=self.generation,
             kind=section.kind[:100],
             language=section.language[:8],
             page_count=self.pages,
@@ -239,6 +233,37 @@ class _Writer:
         )
         if last:
             self.passed_on = jobs.pass_on(self.claim, Stage.INDEX)
+
+
+@dataclass(frozen=True)
+class Before:
+    """What of a document comes before a section of it."""
+
+    pages: int
+    chars: int
+    chunks: int
+
+
+def insert_chunks(document: Document, generation: int, section: Section, before: Before) -> None:
+    """The section's passages as chunks of `generation`, in the open transaction."""
+    rows = [
+        (
+            uuid.uuid4(),
+            document.tenant_id,
+            document.id,
+            generation,
+            ordinal,
+            passage.text,
+            passage.heading_path,
+            before.chars + passage.start,
+            before.chars + passage.end,
+            before.pages + passage.page_first + 1,
+            before.pages + passage.page_last + 1,
+            passage.token_count,
+        )
+        for ordinal, passage in enumerate(section.passages, start=before.chunks)
+    ]
+    _insert("documents_chunk", _CHUNK_COLUMNS, rows)
 
 
 def _insert(table: str, columns: Mapping[str, str], rows: Sequence[Sequence[object]]) -> None:

@@ -328,6 +328,36 @@ class Chunk(models.Model):
         return f"chunk {self.ordinal} of {self.document_id}"
 
 
+class Chunking(models.Model):
+    """How a tenant's documents are cut into chunks; without one in force, as the settings say.
+
+    Chunks of several generations may stand side by side while passages are cut anew; new documents
+    are cut as the one in force says. Figures only: no policy.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    tenant = models.ForeignKey(Tenant, models.CASCADE, db_index=False)
+    generation = models.PositiveSmallIntegerField()
+    max_tokens = models.PositiveIntegerField()
+    overlap_tokens = models.PositiveIntegerField()
+    in_force = models.BooleanField(default=False)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["tenant", "generation"], name="chunking_once"),
+            models.UniqueConstraint(
+                fields=["tenant"], condition=models.Q(in_force=True), name="chunking_in_force"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(overlap_tokens__lt=models.F("max_tokens")),
+                name="chunking_moves_on",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"generation {self.generation}: {self.max_tokens} tokens"
+
+
 class Source(models.Model):
     """A folder, or a prefix of a bucket, that a collection is kept in step with."""
 

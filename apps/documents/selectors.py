@@ -182,9 +182,11 @@ def existing_document_ids(tenant_id: uuid.UUID, document_ids: Ids[uuid.UUID]) ->
     return set(found.values_list("id", flat=True))
 
 
-def chunks_of(tenant_id: uuid.UUID, document_id: uuid.UUID) -> QuerySet[Chunk]:
-    """A document's chunks in reading order."""
-    return Chunk.objects.filter(tenant_id=tenant_id, document_id=document_id).order_by("ordinal")
+def chunks_of(document: Document) -> QuerySet[Chunk]:
+    """A document's chunks in reading order: those that are shown and searched."""
+    return Chunk.objects.filter(
+        tenant_id=document.tenant_id, document_id=document.id, generation=document.generation
+    ).order_by("ordinal")
 
 
 def chunks_between(document: Document, first: int, last: int) -> list[Chunk]:
@@ -192,7 +194,7 @@ def chunks_between(document: Document, first: int, last: int) -> list[Chunk]:
 
     Pages are in no index, but they rise with the ordinal: a few look-ups find both ends.
     """
-    chunks = chunks_of(document.tenant_id, document.id)
+    chunks = chunks_of(document)
 
     def page_of(ordinal: int, end: str) -> int:
         found = chunks.filter(ordinal=ordinal).values_list(end, flat=True).first()
@@ -206,7 +208,7 @@ def chunks_between(document: Document, first: int, last: int) -> list[Chunk]:
 
 def get_chunk(document: Document, chunk_id: uuid.UUID) -> Chunk | None:
     """One chunk of the document."""
-    return chunks_of(document.tenant_id, document.id).filter(id=chunk_id).first()
+    return chunks_of(document).filter(id=chunk_id).first()
 
 
 def pages_of(tenant_id: uuid.UUID, document_id: uuid.UUID) -> QuerySet[Page]:
@@ -236,6 +238,7 @@ def suggest_questions(
             document__tenant_id=tenant_id,
             document__collection_id__in=collection_ids,
             document__state=DocumentState.READY,
+            generation=F("document__generation"),
         )
         .exclude(heading_path="")
         .order_by("-document__created_at", "document_id", "ordinal")

@@ -46,10 +46,21 @@ class Statistics:
 
 
 def read_statistics(
-    *, tenant_id: uuid.UUID, collection_ids: Sequence[uuid.UUID], terms: Iterable[int]
+    *,
+    tenant_id: uuid.UUID,
+    collection_ids: Sequence[uuid.UUID],
+    terms: Iterable[int],
+    generation: int = 0,
 ) -> Statistics:
-    """N and the document frequencies of `terms`, over the union of the collections."""
-    where = {"tenant_id": tenant_id, "collection_id__in": collection_ids}
+    """N and the document frequencies of `terms`, over the union of the collections.
+
+    Of the chunks of one generation.
+    """
+    where = {
+        "tenant_id": tenant_id,
+        "collection_id__in": collection_ids,
+        "generation": generation,
+    }
     total = CollectionStatistics.objects.filter(**where).aggregate(n=Sum("chunk_count"))["n"]
     counted = (
         TermFrequency.objects.filter(**where, term__in=set(terms), chunk_count__gt=0)
@@ -67,6 +78,7 @@ def search(
     statistics: Statistics,
     limit: int,
     document_ids: Sequence[uuid.UUID] | None = None,
+    generation: int = 0,
 ) -> dict[uuid.UUID, float]:
     """BM25 scores of the best `limit` chunks that share a term with the question, best first.
 
@@ -90,10 +102,19 @@ def search(
             f"""
             SELECT chunk_id, -(weights <#> %s::sparsevec) AS score
             FROM retrieval_chunkterms
-            WHERE tenant_id = %s AND collection_id = ANY(%s) AND terms @@ %s::tsquery {narrowed}
+            WHERE tenant_id = %s AND collection_id = ANY(%s) AND generation = %s
+                AND terms @@ %s::tsquery {narrowed}
             ORDER BY score DESC, chunk_id LIMIT %s
             """,  # noqa: S608 - words of ours
-            [sparse_text(question), tenant_id, list(collection_ids), match, *only, limit],
+            [
+                sparse_text(question),
+                tenant_id,
+                list(collection_ids),
+                generation,
+                match,
+                *only,
+                limit,
+            ],
         )
         return dict(cursor.fetchall())
 
@@ -131,9 +152,11 @@ def average_length(statistics: CollectionStatistics) -> float:
     return max(1.0, statistics.total_length / max(1, statistics.chunk_count))
 
 
-def has_drifted(tenant_id: uuid.UUID, collection_id: uuid.UUID) -> bool:
+def has_drifted(tenant_id: uuid.UUID, collection_id: uuid.UUID, generation: int) -> bool:
     """Whether the average length is no longer near the one the stored weights were made with."""
-    statistics = CollectionStatistics.objects.get(tenant_id=tenant_id, collection_id=collection_id)
+    statistics = CollectionStatistics.objects.get(
+        tenant_id=tenant_id, collection_id=collection_id, generation=generation
+    )
     used = statistics.weighted_with_average
     return abs(average_length(statistics) - used) > DRIFT * used
 

@@ -20,7 +20,7 @@ from apps.documents.checking.repairs import index_again, locked
 from apps.documents.checking.types import snapshot
 from apps.documents.models import Document, DocumentState
 from apps.retrieval import rows
-from apps.retrieval.models import StagedChunk
+from apps.retrieval.models import IndexedDocument, StagedChunk
 from apps.retrieval.weighing import lock_collection
 from apps.tenants.models import Tenant
 from apps.tenants.scope import tenant_scope
@@ -37,6 +37,7 @@ _UNFINDABLE = """
     FROM documents_document AS document
     JOIN documents_chunk AS chunk
         ON chunk.tenant_id = document.tenant_id AND chunk.document_id = document.id
+        AND chunk.generation = document.generation
     LEFT JOIN search.chunkvector AS vector
         ON vector.tenant_id = chunk.tenant_id AND vector.chunk_id = chunk.id
         AND vector.index_id = (SELECT id FROM retrieval_embeddingindex
@@ -98,6 +99,19 @@ _BAD_VECTORS = """
         AND (vector_dims(embedding) <> index.dimensions
             OR NOT l2_norm(embedding) BETWEEN 0.99 AND 1.01)
     GROUP BY document_id ORDER BY document_id
+"""
+# Documents said to be wholly in an index that are not: one row each. In the active index they
+# count as unfindable instead, and are indexed again.
+_MARKS = """
+    SELECT mark.document_id, mark.index_id FROM retrieval_indexeddocument AS mark
+    JOIN retrieval_embeddingindex AS index
+        ON index.tenant_id = mark.tenant_id AND index.id = mark.index_id AND NOT index.active
+    WHERE mark.tenant_id = %(tenant)s
+        AND (%(only)s::uuid IS NULL OR mark.document_id = %(only)s)
+        AND mark.chunk_count <> (SELECT count(*) FROM search.chunkvector AS vector
+            WHERE vector.tenant_id = mark.tenant_id AND vector.document_id = mark.document_id
+                AND vector.index_id = mark.index_id)
+    ORDER BY mark.document_id, mark.index_id
 """
 # BM25's statistics as they are and as they follow from its rows; one row a collection that differs.
 _STATISTICS = """
@@ -204,6 +218,14 @@ def bad_vectors(tenant_id: uuid.UUID, options: Options) -> Iterator[Finding]:
         yield Finding("bad_vectors", str(document_id), words, tenant_id, repair)
 
 
+def false_marks(tenant_id: uuid.UUID, options: Options) -> Iterator[Finding]:
+    """Documents that an index is said to have wholly, and has not."""
+    for document_id, index_id in _rows(_MARKS, tenant_id):
+        words = f"It is not wholly in the embedding index {index_id}, though it is said to be."
+        repair = partial(_unmark, tenant_id, document_id)
+        yield Finding("false_mark", str(document_id), words, tenant_id, repair)
+
+
 def wrong_statistics(tenant_id: uuid.UUID, options: Options) -> Iterator[Finding]:
     """BM25 statistics that are not what a recount gives."""
     for collection_id, count in _rows(_STATISTICS, tenant_id):
@@ -216,6 +238,7 @@ CHECKS: tuple[Check, ...] = (
     misplaced_rows,
     rows_of_unfindable_documents,
     staged_rows_of_finished_documents,
+    false_marks,
     wrong_statistics,
     unfindable_documents,
     bad_vectors,
@@ -275,6 +298,16 @@ def _remove_staged(tenant_id: uuid.UUID, document_id: uuid.UUID) -> bool:
     with locked(tenant_id, document_id) as document:
         if document and document.state in finished:
             StagedChunk.objects.filter(tenant_id=tenant_id, document_id=document_id).delete()
+    return True
+
+
+def _unmark(tenant_id: uuid.UUID, document_id: uuid.UUID) -> bool:
+    """What is missing is then written by whatever keeps the index in step."""
+    with locked(tenant_id, document_id):
+        for _, index_id in _query(_MARKS, tenant_id, document_id):
+            IndexedDocument.objects.filter(
+                tenant_id=tenant_id, document_id=document_id, index_id=index_id
+            ).delete()
     return True
 
 

@@ -125,6 +125,7 @@ def _read_chunks(document: Document, first: int, count: int) -> list[Chunk]:
             Chunk.objects.filter(
                 tenant_id=document.tenant_id,
                 document_id=document.id,
+                generation=document.generation,
                 ordinal__gte=first,
                 ordinal__lt=first + count,
             ).only("id", "text", "heading_path", "token_count", "ordinal"),

@@ -23,7 +23,7 @@ from apps.documents.models import Collection, Document, DocumentState, Stage
 from apps.inference import registry
 from apps.inference.errors import InferenceError
 from apps.inference.types import Embedder
-from apps.retrieval import bm25, rows, staging
+from apps.retrieval import bm25, embedders, rows, selectors, staging
 from apps.retrieval.embedding import Lost, Work, embed_chunks, patiently
 from apps.retrieval.models import EmbeddingIndex
 from apps.telemetry.hops import Trace
@@ -37,6 +37,12 @@ RETRY_S = 15.0  # while the embedder stays away
 STAGE_ABOVE = 1024
 PIECE_CHUNKS = 512
 SLICE_S = 10.0
+
+
+class Switched(Exception):
+    """Another index has been put in force since the document began to be indexed."""
+
+    code = "index_switched"
 
 
 def index_next(*, sleep: Callable[[float], None] = time.sleep) -> bool:
@@ -65,6 +71,10 @@ def _index_or_say_why(document: Document, claim: Claim, sleep: Callable[[float],
             _index(Work(document, claim, hop, sleep))
     except Lost as exc:
         trace.hops[0].end_as("skipped", exc.code)
+    except Switched as exc:
+        trace.hops[0].end_as("skipped", exc.code)
+        with tenant_scope(claim.tenant_id):  # from the beginning, for the index now in force
+            jobs.give_turn(claim)
     except InferenceError as exc:
         _give_up(claim, exc)
     finally:
@@ -83,11 +93,12 @@ def _give_up(claim: Claim, exc: InferenceError) -> None:
 
 
 def _index(work: Work) -> None:
-    embedder = registry.get_embedder()
     # A remote embedder is asked for its name and dimensions here.
-    index = patiently(
-        work, partial(ensure_index, tenant_id=work.claim.tenant_id, embedder=embedder)
-    )
+    index = patiently(work, partial(index_to_fill, work.claim.tenant_id))
+    if work.document.generation != index.generation:
+        # Passages have begun to be cut otherwise since this document was read.
+        return _read_anew(work)
+    embedder = embedders.embedder_of(index)
     try:
         if work.document.chunk_count <= STAGE_ABOVE:
             _index_at_once(work, index, embedder)
@@ -97,13 +108,20 @@ def _index(work: Work) -> None:
         work.measure()
 
 
+def _read_anew(work: Work) -> None:
+    with tenant_scope(work.claim.tenant_id):
+        if not (jobs.hold(work.claim) and jobs.pass_on(work.claim, Stage.INGEST)):
+            raise Lost
+    work.hop.end_as("skipped", "cut_anew")
+
+
 def _index_at_once(work: Work, index: EmbeddingIndex, embedder: Embedder) -> None:
     """Embed all chunks, then write everything and "ready" in one transaction."""
     piece = embed_chunks(work, embedder, first=0, count=STAGE_ABOVE)
-    with _writing(work):
+    with _writing(work, index):
         _mark_ready(work)
         rows.replace(work.document, index, piece.chunks, piece.vectors, piece.terms)
-        _weigh_where_drifted(work.document)
+        _weigh_where_drifted(work.document, index)
 
 
 def _index_in_pieces(work: Work, index: EmbeddingIndex, embedder: Embedder) -> None:
@@ -111,7 +129,7 @@ def _index_in_pieces(work: Work, index: EmbeddingIndex, embedder: Embedder) -> N
     done = staging.count_staged(work.document, index)
     while done < work.document.chunk_count:
         piece = embed_chunks(work, embedder, first=done, count=PIECE_CHUNKS)
-        with _writing(work):
+        with _writing(work, index):
             staging.stage(work.document, index, piece.chunks, piece.vectors, piece.terms)
             jobs.note_further(work.claim)
         done += len(piece.chunks)
@@ -120,10 +138,10 @@ def _index_in_pieces(work: Work, index: EmbeddingIndex, embedder: Embedder) -> N
                 raise Lost
             work.hop.end_as("skipped", "gave_turn")
             return
-    with _writing(work):
+    with _writing(work, index):
         _mark_ready(work)
         staging.publish(work.document, index)
-        _weigh_where_drifted(work.document)
+        _weigh_where_drifted(work.document, index)
 
 
 def _mark_ready(work: Work) -> None:
@@ -136,20 +154,42 @@ def _mark_ready(work: Work) -> None:
         rows.remove(work.claim.tenant_id, superseded)
 
 
-def _weigh_where_drifted(document: Document) -> None:
+def _weigh_where_drifted(document: Document, index: EmbeddingIndex) -> None:
     tenant_id, collection_id = document.tenant_id, document.collection_id
-    if bm25.has_drifted(tenant_id, collection_id):
+    if bm25.has_drifted(tenant_id, collection_id, index.generation):
         enqueue("retrieval.weigh_collection", tenant_id=tenant_id, collection_id=str(collection_id))
 
 
-def ensure_index(*, tenant_id: uuid.UUID, embedder: Embedder) -> EmbeddingIndex:
+def index_to_fill(tenant_id: uuid.UUID) -> EmbeddingIndex:
+    """The index that documents go into: the active one; the first document makes it.
+
+    Where the settings name another model than the active one is by, documents go into an index of
+    that model beside it, and are found by their words until it is switched to: no two models'
+    vectors are ever in one index.
+    """
+    active = selectors.active_index(tenant_id)
+    if active is not None and active.embedder_id is not None:
+        return active
+    embedder = registry.get_embedder()
+    if active and (embedder.model_id, embedder.dimensions) == (active.model_id, active.dimensions):
+        return active
+    return ensure_index(
+        tenant_id=tenant_id, embedder=embedder, generation=active.generation if active else 0
+    )
+
+
+def ensure_index(
+    *, tenant_id: uuid.UUID, embedder: Embedder, generation: int = 0
+) -> EmbeddingIndex:
     """The tenant's index for the configured model; its first one becomes the active one."""
     index, _ = EmbeddingIndex.objects.get_or_create(
         tenant_id=tenant_id,
         model_id=embedder.model_id,
         dimensions=embedder.dimensions,
         query_prompt=settings.EMBEDDING_QUERY_PROMPT,
+        document_prompt="",
         chunker_version=CHUNKER_VERSION,
+        generation=generation,
     )
     others = EmbeddingIndex.objects.filter(tenant_id=tenant_id, active=True)
     if not index.active and not others.exists():
@@ -160,10 +200,11 @@ def ensure_index(*, tenant_id: uuid.UUID, embedder: Embedder) -> EmbeddingIndex:
 
 
 @contextmanager
-def _writing(work: Work) -> Iterator[None]:
+def _writing(work: Work, index: EmbeddingIndex) -> Iterator[None]:
     """A transaction that holds collection, document and job: the order deletions take them in.
 
-    Raises Lost where one of them is gone.
+    Raises Lost where one of them is gone, and Switched where another index has been put in force
+    since `index` was chosen: a switch takes the collection's lock too.
     """
     start = perf_counter()
     with tenant_scope(work.claim.tenant_id):
@@ -172,5 +213,9 @@ def _writing(work: Work) -> Iterator[None]:
         )
         if not (held and jobs.hold(work.claim)):
             raise Lost
+        if not EmbeddingIndex.objects.filter(
+            tenant_id=index.tenant_id, id=index.id, active=index.active
+        ).exists():
+            raise Switched
         yield
     work.write_ms += (perf_counter() - start) * 1000

@@ -12,6 +12,7 @@ from django.db import connection
 from pgvector import HalfVector
 
 from apps.documents.models import Chunk, Document
+from apps.documents.selectors import chunks_of
 from apps.retrieval import bm25
 from apps.retrieval.analysis import detect_language, terms_of
 from apps.retrieval.models import (
@@ -19,6 +20,7 @@ from apps.retrieval.models import (
     ChunkVector,
     CollectionStatistics,
     EmbeddingIndex,
+    IndexedDocument,
     StagedChunk,
 )
 from apps.retrieval.texts import indexed_text
@@ -49,7 +51,7 @@ def language_of(document: Document) -> str:
     """The document's language, or the one its longest chunks seem to be in."""
     if document.language:
         return document.language
-    chunks = Chunk.objects.filter(tenant_id=document.tenant_id, document_id=document.id)
+    chunks = chunks_of(document)
     longest = chunks.only("text", "heading_path").order_by("-token_count", "-ordinal")
     return detect_language(" ".join(map(indexed_text, longest[:LANGUAGE_SAMPLE_CHUNKS])))
 
@@ -70,16 +72,35 @@ def replace(
     vectors: Sequence[Halves],
     terms: Sequence[TermRow],
 ) -> None:
-    """Make these the document's rows in `index` and in BM25, whatever there was.
+    """Make these the document's rows in `index` and in its generation's BM25, whatever there was.
 
     The caller holds the transaction and the collection's lock.
     """
-    average = weighing_average(document, [row.length for row in terms])
+    generation = index.generation
+    average = weighing_average(document, generation, [row.length for row in terms])
+    remove_from(index, document)
+    copy_vectors(document, index, chunks, vectors)
+    copy_terms(document, generation, terms, average)
+    mark_indexed(document, index, len(chunks))
+
+
+def remove_from(index: EmbeddingIndex, document: Document) -> None:
+    """The document's rows in the index and in its generation's BM25 go."""
     key = {"tenant_id": document.tenant_id, "document_id": document.id}
-    ChunkVector.objects.filter(**key, index=index).delete()
-    ChunkTerms.objects.filter(**key).delete()
-    _copy_vectors(document, index, chunks, vectors)
-    _copy_terms(document, terms, average)
+    ChunkVector.objects.filter(**key, index=index, slot=index.slot).delete()
+    ChunkTerms.objects.filter(**key, generation=index.generation).delete()
+
+
+def mark_indexed(document: Document, index: EmbeddingIndex, chunk_count: int) -> None:
+    """The document is wholly in `index`, as it stands now: in other indexes it is yet to be.
+
+    What was read anew has new chunks; whatever an index had of it went with the old ones.
+    """
+    marks = IndexedDocument.objects.filter(tenant_id=document.tenant_id, document_id=document.id)
+    marks.delete()
+    IndexedDocument.objects.create(
+        tenant_id=document.tenant_id, index=index, document=document, chunk_count=chunk_count
+    )
 
 
 def remove(tenant_id: uuid.UUID, document_ids: Sequence[uuid.UUID]) -> None:
@@ -88,15 +109,18 @@ def remove(tenant_id: uuid.UUID, document_ids: Sequence[uuid.UUID]) -> None:
     ChunkVector.objects.filter(**key).delete()
     ChunkTerms.objects.filter(**key).delete()
     StagedChunk.objects.filter(**key).delete()
+    IndexedDocument.objects.filter(**key).delete()
 
 
-def weighing_average(document: Document, lengths: Sequence[int]) -> float:
-    """The average length all weights of the collection share.
+def weighing_average(document: Document, generation: int, lengths: Sequence[int]) -> float:
+    """The average length all weights of the collection's chunks of one generation share.
 
-    Where it has no chunks yet, that of the chunks with these `lengths`, its first.
+    Where it has no such chunks yet, that of the chunks with these `lengths`, its first.
     """
     statistics, _ = CollectionStatistics.objects.get_or_create(
-        tenant_id=document.tenant_id, collection_id=document.collection_id
+        tenant_id=document.tenant_id,
+        collection_id=document.collection_id,
+        generation=generation,
     )
     if statistics.weighted_with_average <= 0 or statistics.chunk_count == 0:
         average = sum(lengths) / len(lengths) if lengths else 0.0
@@ -105,16 +129,17 @@ def weighing_average(document: Document, lengths: Sequence[int]) -> float:
     return statistics.weighted_with_average
 
 
-def _copy_vectors(
+def copy_vectors(
     document: Document,
     index: EmbeddingIndex,
     chunks: Sequence[Chunk],
     vectors: Sequence[Halves],
 ) -> None:
-    owner = (document.tenant_id, index.id, document.collection_id, document.id)
+    """Vectors of these chunks, one COPY, in the open transaction."""
+    owner = (document.tenant_id, index.id, index.slot, document.collection_id, document.id)
     copy(
         "COPY search.chunkvector "
-        "(tenant_id, index_id, collection_id, document_id, chunk_id, embedding) FROM STDIN",
+        "(tenant_id, index_id, slot, collection_id, document_id, chunk_id, embedding) FROM STDIN",
         (
             (*owner, chunk.id, HalfVector(vector).to_text())
             for chunk, vector in zip(chunks, vectors, strict=True)
@@ -122,12 +147,15 @@ def _copy_vectors(
     )
 
 
-def _copy_terms(document: Document, terms: Sequence[TermRow], average: float) -> None:
+def copy_terms(
+    document: Document, generation: int, terms: Sequence[TermRow], average: float
+) -> None:
     """One statement for all rows: the triggers that keep the statistics run once a statement."""
-    owner = (document.tenant_id, document.collection_id, document.id)
+    owner = (document.tenant_id, document.collection_id, document.id, generation)
     copy(
         "COPY retrieval_chunkterms "
-        "(tenant_id, collection_id, document_id, chunk_id, length, terms, weights) FROM STDIN",
+        "(tenant_id, collection_id, document_id, generation, chunk_id, length, terms, weights) "
+        "FROM STDIN",
         ((*owner, row.chunk_id, *row.columns(average)) for row in terms),
     )
 

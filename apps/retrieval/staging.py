@@ -16,21 +16,22 @@ from pgvector import HalfVector, SparseVector
 
 from apps.documents.models import Chunk, Document
 from apps.retrieval import rows
-from apps.retrieval.models import ChunkTerms, ChunkVector, EmbeddingIndex, StagedChunk
+from apps.retrieval.models import EmbeddingIndex, StagedChunk
 from apps.retrieval.rows import Halves, TermRow
 from apps.retrieval.weighing import reweighed
 
 _REWEIGH_BATCH = 500
 _MOVE_VECTORS = """
     INSERT INTO search.chunkvector
-        (tenant_id, index_id, collection_id, document_id, chunk_id, embedding)
-    SELECT tenant_id, index_id, %s, document_id, chunk_id, embedding FROM retrieval_stagedchunk
+        (tenant_id, index_id, slot, collection_id, document_id, chunk_id, embedding)
+    SELECT tenant_id, index_id, %s, %s, document_id, chunk_id, embedding FROM retrieval_stagedchunk
     WHERE tenant_id = %s AND document_id = %s AND index_id = %s
 """
 _MOVE_TERMS = """
     INSERT INTO retrieval_chunkterms
-        (tenant_id, collection_id, document_id, chunk_id, length, terms, weights)
-    SELECT tenant_id, %s, document_id, chunk_id, length, terms, weights FROM retrieval_stagedchunk
+        (tenant_id, generation, collection_id, document_id, chunk_id, length, terms, weights)
+    SELECT tenant_id, %s, %s, document_id, chunk_id, length, terms, weights
+    FROM retrieval_stagedchunk
     WHERE tenant_id = %s AND document_id = %s AND index_id = %s
 """
 
@@ -48,7 +49,7 @@ def stage(
     terms: Sequence[TermRow],
 ) -> None:
     """Keep these rows, in the caller's transaction, which holds the job."""
-    average = rows.weighing_average(document, [term.length for term in terms])
+    average = rows.weighing_average(document, index.generation, [term.length for term in terms])
     owner = (document.tenant_id, document.id, index.id)
     rows.copy(
         "COPY retrieval_stagedchunk (tenant_id, document_id, index_id, chunk_id, embedding, "
@@ -67,16 +68,16 @@ def publish(document: Document, index: EmbeddingIndex) -> None:
     rows staged with another are weighed anew.
     """
     lengths = _staged(document, index).values_list("length", flat=True)
-    average = rows.weighing_average(document, list(lengths))
-    key = {"tenant_id": document.tenant_id, "document_id": document.id}
-    ChunkVector.objects.filter(**key, index=index).delete()
-    ChunkTerms.objects.filter(**key).delete()
+    average = rows.weighing_average(document, index.generation, list(lengths))
+    rows.remove_from(index, document)
     _reweigh(document, index, average)
     values = [document.collection_id, document.tenant_id, document.id, index.id]
     with connection.cursor() as cursor:
-        cursor.execute(_MOVE_VECTORS, values)
-        cursor.execute(_MOVE_TERMS, values)
-    StagedChunk.objects.filter(**key).delete()
+        cursor.execute(_MOVE_VECTORS, [index.slot, *values])
+        cursor.execute(_MOVE_TERMS, [index.generation, *values])
+    staged = StagedChunk.objects.filter(tenant_id=document.tenant_id, document_id=document.id)
+    rows.mark_indexed(document, index, staged.filter(index=index).count())
+    staged.delete()
 
 
 def _reweigh(document: Document, index: EmbeddingIndex, average: float) -> None:

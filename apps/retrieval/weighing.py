@@ -18,23 +18,23 @@ BATCH = 500
 def weigh_collection(*, tenant_id: uuid.UUID, collection_id: uuid.UUID) -> int:
     """Recompute all weights with today's average length; the number of chunks weighed.
 
-    One transaction: weights of a collection always share one average. Term counts are had back
-    from the old weights, so no text is read.
+    One transaction: weights of a collection's chunks of one generation always share one average.
+    Term counts are had back from the old weights, so no text is read.
     """
     with tenant_scope(tenant_id):
         lock_collection(tenant_id, collection_id)
-        statistics = CollectionStatistics.objects.filter(
-            tenant_id=tenant_id, collection_id=collection_id
-        ).first()
-        if statistics is None:
-            return 0
-        old, new = statistics.weighted_with_average, bm25.average_length(statistics)
-        count = 0
-        for batch in _batches(tenant_id, collection_id):
-            _store(tenant_id, [(row.id, reweighed(row, old, new)) for row in batch])
-            count += len(batch)
-        statistics.weighted_with_average = new
-        statistics.save(update_fields=["weighted_with_average"])
+        kept = CollectionStatistics.objects.filter(tenant_id=tenant_id, collection_id=collection_id)
+        return sum(map(_weigh, kept.order_by("generation")))
+
+
+def _weigh(statistics: CollectionStatistics) -> int:
+    old, new = statistics.weighted_with_average, bm25.average_length(statistics)
+    count = 0
+    for batch in _batches(statistics):
+        _store(statistics.tenant_id, [(row.id, reweighed(row, old, new)) for row in batch])
+        count += len(batch)
+    statistics.weighted_with_average = new
+    statistics.save(update_fields=["weighted_with_average"])
     return count
 
 
@@ -53,11 +53,14 @@ def lock_collection(tenant_id: uuid.UUID, collection_id: uuid.UUID) -> None:
             cursor.execute(statement, [tenant_id, collection_id])
 
 
-def _batches(tenant_id: uuid.UUID, collection_id: uuid.UUID) -> Iterator[list[ChunkTerms]]:
+def _batches(statistics: CollectionStatistics) -> Iterator[list[ChunkTerms]]:
     last = 0
     while True:
         rows = ChunkTerms.objects.filter(
-            tenant_id=tenant_id, collection_id=collection_id, id__gt=last
+            tenant_id=statistics.tenant_id,
+            collection_id=statistics.collection_id,
+            generation=statistics.generation,
+            id__gt=last,
         ).defer("terms")
         batch = list(rows.order_by("id")[:BATCH])
         if not batch:

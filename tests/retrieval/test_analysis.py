@@ -155,6 +155,6 @@ def test_the_language_of_a_question_is_told(text: str, language: str) -> None:
     ],
 )
 def test_hostile_text_takes_no_time(text: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     terms_of(text)
-    assert time.perf_counter() - start < 2.0
+    assert time.process_time() - start < 2.0

@@ -108,9 +108,9 @@ def test_weighing_anew_gives_the_weights_of_a_fresh_collection(
     first = make_document(collection, short)
     write_rows(first)
     write_rows(make_document(collection, long))
-    assert bm25.has_drifted(tenant.id, collection.id)
+    assert bm25.has_drifted(tenant.id, collection.id, 0)
     assert weigh_collection(tenant_id=tenant.id, collection_id=collection.id) == 14
-    assert not bm25.has_drifted(tenant.id, collection.id)
+    assert not bm25.has_drifted(tenant.id, collection.id, 0)
     fresh = make_collection(tenant, "Fresh")
     write_rows(make_document(fresh, [*short, *long]))
     expected = sorted(search(tenant, [fresh], "battery screen item2").values())

@@ -46,13 +46,15 @@ _PAGES = """
 """
 _CHUNKS = """
     WITH counted AS (
-        SELECT document_id, count(*) AS chunks, max(ordinal) AS last FROM documents_chunk
+        SELECT document_id, generation, count(*) AS chunks, max(ordinal) AS last
+        FROM documents_chunk
         WHERE tenant_id = %(tenant)s AND (%(only)s::uuid IS NULL OR document_id = %(only)s)
-        GROUP BY document_id
+        GROUP BY document_id, generation
     )
     SELECT document.id, document.state, document.chunk_count, COALESCE(chunks, 0)
     FROM documents_document AS document
-    LEFT JOIN counted ON counted.document_id = document.id
+    LEFT JOIN counted
+        ON counted.document_id = document.id AND counted.generation = document.generation
     WHERE document.tenant_id = %(tenant)s AND state = ANY(%(states)s)
         AND (%(only)s::uuid IS NULL OR document.id = %(only)s)
         AND (COALESCE(chunks, 0) <> chunk_count OR COALESCE(last, -1) <> chunk_count - 1)
@@ -129,7 +131,7 @@ def _faults(
     """Document, state, wrong chunks; pages and chunks are read side by side. In one snapshot."""
     pages = _Pages(_of(Page.objects.all(), tenant_id, only).order_by("document_id", "number"))
     chunks = (
-        _of(Chunk.objects.all(), tenant_id, only)
+        _of(Chunk.objects.filter(generation=F("document__generation")), tenant_id, only)
         .annotate(state=F("document__state"))
         .order_by("document_id", "ordinal")
         .values_list(
