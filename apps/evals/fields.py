@@ -41,7 +41,7 @@ def key_of(text: str) -> str:
 
 def bounded(value: object, name: str, most: int) -> str:
     """A text field of at most `most` characters. Raises QuestionRefused."""
-    if not isinstance(value, str | int | float) or isinstance(value, bool):
+    if not isinstance(value, str | int) or isinstance(value, bool):
         raise QuestionRefused(f"{name} is not text.")
     text = clean(str(value))
     if len(text) > most:

@@ -414,7 +414,7 @@ def _object(where: str, row: Mapping[str, Any], reading: Reading) -> Question:
     if "question" not in row and "_id" in row:
         raise QuestionRefused("A line of BEIR's queries: send its qrels (.tsv) together with it.")
     text = fields.question_text(row.get("question", ""))
-    labels, slices = row.get("labels") or [], row.get("slices") or []
+    labels, slices = ([] if row.get(name) is None else row[name] for name in ("labels", "slices"))
     if not isinstance(labels, list) or not isinstance(slices, list):
         raise QuestionRefused("“labels” or “slices” is not a list.")
     key = _key(row.get("id") or "", text)

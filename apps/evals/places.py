@@ -43,6 +43,7 @@ class Names:
         wanted = set(asked)
         wanted |= {clean_path(name) for name in wanted}
         self._found: dict[tuple[int, str], list[uuid.UUID]] = {}
+        self._known: dict[str, list[uuid.UUID]] = {}
         for path, document_id in _answering(tenant_id, collection_id):
             for rank, name in enumerate(_names_of(path)):
                 if name in wanted:
@@ -50,6 +51,11 @@ class Names:
 
     def find(self, name: str) -> list[uuid.UUID]:
         """The documents that `name` may stand for: none, one, or several of them."""
+        if name not in self._known:
+            self._known[name] = self._look_for(name)
+        return self._known[name]
+
+    def _look_for(self, name: str) -> list[uuid.UUID]:
         for form in (name, clean_path(name)):
             for rank in range(4):
                 if found := self._found.get((rank, form)):

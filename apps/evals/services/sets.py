@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -157,21 +157,29 @@ def _write(
     rows = LabelledQuestion.objects.filter(tenant=tenant, labelled_set=labelled_set, key__in=keys)
     ids = dict(rows.values_list("key", "id"))
     Label.objects.filter(tenant=tenant, question__in=ids.values()).delete()
-    labels = (
-        Label(
-            tenant=tenant,
-            question_id=ids[each.question.key],
-            document_id=place.document_id,
-            char_start=place.start,
-            char_end=place.end,
-            grade=grade,
-            created_by=user,
-        )
+    _insert_labels(tenant, user, ids, part)
+
+
+def _insert_labels(
+    tenant: Tenant, user: User | None, ids: Mapping[str, uuid.UUID], part: Sequence[Planned]
+) -> None:
+    """In one statement, a list a column: 200,000 objects took three times as long.
+
+    The questions are held, so nobody marks a passage of theirs at this moment.
+    """
+    rows = [
+        (ids[each.question.key], place.document_id, place.start, place.end, grade)
         for each in part
         for place, grade in each.labels.items()
-    )
-    # A passage that is marked at the same moment may be the same place.
-    Label.objects.bulk_create(labels, batch_size=_ROWS_PER_STATEMENT, ignore_conflicts=True)
+    ]
+    if rows:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "INSERT INTO evals_label (tenant_id, created_by_id, created_at, question_id,"
+                " document_id, char_start, char_end, grade) SELECT %s, %s, now(), * FROM"
+                " unnest(%s::uuid[], %s::uuid[], %s::int[], %s::int[], %s::smallint[])",
+                [tenant.id, user.id if user else None, *map(list, zip(*rows, strict=True))],
+            )
 
 
 def _parts(planned: Iterable[Planned]) -> Iterator[list[Planned]]:
