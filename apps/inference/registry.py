@@ -49,10 +49,7 @@ def get_embedder(spec: EmbedderSpec | None = None) -> Embedder:
     Raises NotConfigured where an address is missing, or a model cannot be loaded.
     """
     if spec is not None:
-        prompts = {"query_prompt": spec.query_prompt, "document_prompt": spec.document_prompt}
-        if spec.kind == "tei":
-            return TeiEmbedder(_tei_server(spec.location), **prompts)
-        return SentenceTransformersEmbedder(_local_encoder(spec.location), **prompts)
+        return _named_embedder(spec)
     if settings.EMBEDDER == "tei":
         return TeiEmbedder(
             _tei_server(settings.TEI_URL), query_prompt=settings.EMBEDDING_QUERY_PROMPT
@@ -101,6 +98,15 @@ def forget() -> None:
 
 # Connections must not be shared between a parent and its forked children.
 os.register_at_fork(after_in_child=forget)
+
+
+def _named_embedder(spec: EmbedderSpec) -> Embedder:
+    asked, told = spec.query_prompt, spec.document_prompt
+    if spec.kind == "tei":
+        server = _tei_server(spec.location)
+        return TeiEmbedder(server, query_prompt=asked, document_prompt=told)
+    encoder = _local_encoder(spec.location)
+    return SentenceTransformersEmbedder(encoder, query_prompt=asked, document_prompt=told)
 
 
 def _own_model() -> EmbedderSpec:
