@@ -13,7 +13,6 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from functools import partial
 from itertools import groupby
 from time import perf_counter
 
@@ -55,7 +54,11 @@ def offer_sample(search: Search, trace: Trace) -> None:
     share = settings.RECALL_SAMPLE_SHARE
     if search.plan is None or random.random() >= share:  # noqa: S311 - not a secret
         return
-    trace.afterwards.append(partial(_write_sample, search))
+
+    def write() -> None:
+        _write_sample(search)
+
+    trace.afterwards.append(write)
 
 
 def _write_sample(search: Search) -> None:
@@ -141,13 +144,14 @@ def recall_at(
 ) -> float | None:
     """Which share of the `k` best rows there are was found; None where there are none.
 
-    Both map chunks to cosines, best first. Rows that are as near as the last of the `k` are as
-    good as it: copies of a passage stand in for each other.
+    Both map chunks to cosines. Rows that are as near as the last of the `k` are as good as it:
+    copies of a passage stand in for each other.
     """
-    due = list(exact.values())[:k]
+    due = sorted(exact.values(), reverse=True)[:k]
     if not due:
         return None
-    good = sum(score >= due[-1] - _SAME for score in list(found.values())[:k])
+    best = sorted(found.values(), reverse=True)[:k]
+    good = sum(score >= due[-1] - _SAME for score in best)
     return min(good, len(due)) / len(due)
 
 
