@@ -97,7 +97,7 @@ def test_every_make_target_exists(page: Path) -> None:
 
 @pages
 def test_every_management_command_exists(page: Path) -> None:
-    named = set(re.findall(r"manage\.py ([a-z_]+)", read(page)))
+    named = set(re.findall(r"manage\.py ([a-z_-]+)", read(page)))
     assert named <= set(get_commands())
 
 

@@ -23,6 +23,8 @@ _DATABASE = ("postgres", "redis", "schema")
 # `schema` brings the tables up to date first: a cold machine has none.
 PARTS_OF: dict[str, tuple[str, ...]] = {
     "ask": ("postgres", "redis", "encoder", "engine", "schema"),
+    # Labelled questions are embedded, and whole searches are reranked.
+    "tune-search": ("postgres", "redis", "encoder", "schema"),
     # These make the tables, or must not need them.
     "migrate": ("postgres",),
     "prepare_database": ("postgres",),

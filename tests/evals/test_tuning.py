@@ -25,7 +25,7 @@ from apps.evals.tuning.errors import (
     NothingToTune,
     PointUnknown,
 )
-from apps.evals.tuning.figures import recall_at, share_interval, vector_figures
+from apps.evals.tuning.figures import share_interval, vector_figures
 from apps.evals.tuning.grid import Variant, complete_grid, parse_grid, settings, variants
 from apps.evals.tuning.jobs import cancel_curve, start_curve
 from apps.evals.tuning.measurement import Pace
@@ -108,16 +108,6 @@ def test_a_grid_that_cannot_be_measured_is_refused(asked: dict[str, list[Any]]) 
 
 
 # What is measured -------------------------------------------------------------
-
-
-def test_recall_is_the_share_of_the_nearest() -> None:
-    assert recall_at(4, [0.9, 0.7], [0.9, 0.8, 0.7, 0.6]) == 0.5
-    assert recall_at(10, [0.9], [0.9]) == 1.0
-    assert recall_at(10, [], []) == 1.0
-
-
-def test_a_passage_as_near_as_the_last_one_counts_as_found() -> None:
-    assert recall_at(2, [0.9, 0.8], [0.9, 0.8, 0.8]) == 1.0
 
 
 def test_an_interval_does_not_close_on_one() -> None:
@@ -461,7 +451,7 @@ def test_settings_of_a_large_tenant_are_measured_and_the_proposed_one_applied(
     assert curve.state == TuneRun.State.DONE
     assert len(found) == 2 * 2 * 3  # storages, values of m, and of ef_search
     assert all(each["questions"] == PROBES_ENOUGH and each["size_bytes"] > 0 for each in found)
-    assert all(each["rows_min"] == 100 for each in found if each["storage"] == "halfvec")
+    assert all((each["rows_min"], each["short"]) == (99, 0) for each in found)
     assert max(each["recall"] for each in found if each["storage"] == "halfvec") > 0.95
     assert AnnIndex.objects.filter(tenant=tenant).count() == 4
     builds.tidy()

@@ -77,12 +77,18 @@ def ready_indexes(
     return asked
 
 
-def tidy() -> None:
-    """Have what ended curves built beside the index in use dropped, but for what they propose."""
+def tidy(*, here: bool = False) -> None:
+    """Have what ended curves built beside the index in use dropped, but for what they propose.
+
+    `here` waits until it is gone; else the job drops it.
+    """
     ended = TuneRun.objects.exclude(state__in=jobs.UNFINISHED).filter(proposal__has_key="built")
     for curve in ended:
         for each in unused(curve):
-            each.delete()  # no search is planned with it any more; the job drops what it named
+            if here:
+                ann.drop_ann(each)
+            else:
+                each.delete()  # no search is planned with it any more; the job drops the index
         proposal = {name: value for name, value in curve.proposal.items() if name != "built"}
         TuneRun.objects.filter(tenant_id=curve.tenant_id, id=curve.id).update(proposal=proposal)
         wake(BUILDER)

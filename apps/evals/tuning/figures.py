@@ -1,8 +1,4 @@
-"""From what single searches gave to the figures of a point.
-
-Recall compares scores, not passages: one that is as near as the last of the k nearest is as good
-as that one, so passages that say the same do not count as missed (as ann-benchmarks does).
-"""
+"""From what single searches gave to the figures of a point."""
 
 from __future__ import annotations
 
@@ -12,18 +8,7 @@ from typing import Any
 
 import numpy as np
 
-# Vectors are stored in half precision: the same passage's score may differ in the last place.
-_AS_NEAR = 1e-4
 _Z = 1.96  # 95 %
-
-
-def recall_at(k: int, found: Sequence[float], truth: Sequence[float]) -> float:
-    """The share of the k nearest that were found. Both are scores, nearest first."""
-    nearest = truth[:k]
-    if not nearest:
-        return 1.0
-    last = nearest[-1] - _AS_NEAR
-    return min(1.0, sum(score >= last for score in found[:k]) / len(nearest))
 
 
 def share_interval(share: float, count: int) -> tuple[float, float]:

@@ -8,7 +8,7 @@ all of them alike.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -16,13 +16,13 @@ from django.conf import settings
 from django.db import transaction
 
 from apps.documents.models import Collection
-from apps.evals.tuning.figures import recall_at
 from apps.evals.tuning.probes import Probe
 from apps.inference.types import Vectors
 from apps.retrieval import vectors
 from apps.retrieval.models import EmbeddingIndex
 from apps.retrieval.options import SearchOptions, options_for
 from apps.retrieval.plans import SearchPlan, plan_search
+from apps.retrieval.recall import recall_at
 from apps.retrieval.selectors import active_index
 from apps.tenants.scope import tenant_scope
 
@@ -48,9 +48,9 @@ class Ground:
 
 @dataclass(frozen=True)
 class Answer:
-    """What one search gave: scores of other passages than the question itself, and its time."""
+    """What one search gave: other passages than the question itself, nearest first; its time."""
 
-    scores: list[float]
+    found: Mapping[uuid.UUID, float]  # passages with their cosines
     ms: float
 
 
@@ -76,8 +76,6 @@ def ask_all(
 ) -> list[Answer]:
     """One question by every plan, beginning with that of `turn`; answers in the plans' order."""
     answers: dict[int, Answer] = {}
-    # A passage that stands in for a question is not among those it is to find.
-    limit = ground.in_force.leg_candidates + (probe.passage_id is not None)
     with transaction.atomic():
         for step in range(len(plans)):
             place = (turn + step) % len(plans)
@@ -86,21 +84,28 @@ def ask_all(
                 index=ground.index,
                 collection_ids=ground.collection_ids,
                 question=vector,
-                limit=limit,
+                limit=ground.in_force.leg_candidates,
                 plan=plans[place],
             )
             ms = (perf_counter() - start) * 1000
-            scores = [score for chunk, score in found.items() if chunk != probe.passage_id]
-            answers[place] = Answer(scores, ms)
+            if probe.passage_id is not None:  # it is not among those it is to find
+                found.pop(probe.passage_id, None)
+            answers[place] = Answer(found, ms)
     return [answers[place] for place in range(len(plans))]
 
 
 def sample_of(answer: Answer, exact: Answer, *, k: int) -> list[float]:
     """A row of `vector_figures`: (recall at k, recall at 10, rows, rows there are, ms)."""
     return [
-        round(recall_at(k, answer.scores, exact.scores), 4),
-        round(recall_at(10, answer.scores, exact.scores), 4),
-        len(answer.scores),
-        len(exact.scores),
+        round(_recall(k, answer, exact), 4),
+        round(_recall(10, answer, exact), 4),
+        len(answer.found),
+        len(exact.found),
         round(answer.ms, 3),
     ]
+
+
+def _recall(k: int, answer: Answer, exact: Answer) -> float:
+    """Nothing is missed where there is nothing to be found."""
+    recall = recall_at(k, answer.found, exact.found)
+    return 1.0 if recall is None else recall

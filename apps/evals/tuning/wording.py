@@ -66,6 +66,8 @@ def failure_of(curve: TuneRun) -> str:
         return ""
     if curve.state == TuneRun.State.FAILED:
         return FAILURES.get(curve.error_code, f"It failed: {curve.error_code}.")
+    if curve.state == TuneRun.State.CANCELLED:
+        return f"Something that was needed did not answer ({curve.error_code})."
     if curve.error_code == "building_hnsw":
         return "An HNSW index to compare is being built. Measuring goes on by itself afterwards."
     return f"It waits for something that does not answer ({curve.error_code}), and tries again."
