@@ -1,0 +1,150 @@
+"""The quality page: how well search finds what it should, by set, and how that went over time."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_GET, require_POST
+
+from apps.evals.charts import Chart, Reading, Series, draw, share_axis, time_axis
+from apps.evals.comparing import compare
+from apps.evals.errors import EvalsError
+from apps.evals.models import EvalRun, LabelledSet
+from apps.evals.running import start_run
+from apps.evals.selectors.figures import HEADLINES, headlines
+from apps.evals.selectors.runs import (
+    RunPoint,
+    SetStanding,
+    alerts_to_show,
+    get_set_for,
+    sets_for,
+    standing_of,
+)
+from apps.evals.templatetags.quality import metric_name
+from apps.retrieval.options import SearchOptions, options_for
+from apps.tenants.access import Right, TenantRequest, tenant_page
+
+SWITCHES = ("words", "vectors", "rerank", "diversify")
+
+
+@require_GET
+@tenant_page(Right.MANAGE_CORPUS)
+def quality(request: TenantRequest) -> HttpResponse:
+    """Every set with its newest figures and its history, and the alerts that are open."""
+    context = {
+        "cards": [_card(request, each) for each in sets_for(request.access)],
+        "alerts": list(alerts_to_show(request.access.tenant.id)),
+    }
+    return render(request, "evals/quality.html", context)
+
+
+@require_GET
+@tenant_page(Right.MANAGE_CORPUS)
+def set_card(request: TenantRequest, set_id: uuid.UUID) -> HttpResponse:
+    """One set's part of the page, asked for again while a run is under way."""
+    return render(request, "evals/_quality_set.html", _card(request, _find_set(request, set_id)))
+
+
+@require_GET
+@tenant_page(Right.MANAGE_CORPUS)
+def set_change(request: TenantRequest, set_id: uuid.UUID) -> HttpResponse:
+    """What changed between a set's last two runs; apart, for it draws thousands of samples."""
+    standing = standing_of(_find_set(request, set_id))
+    context: dict[str, Any] = {"standing": standing}
+    if standing.newest and standing.before:
+        comparison = compare(standing.before, standing.newest)
+        context["comparison"] = comparison
+        context["differences"] = [(name, comparison.difference(name)) for name in HEADLINES]
+    return render(request, "evals/_quality_change.html", context)
+
+
+@require_POST
+@tenant_page(Right.MANAGE_CORPUS)
+def begin_run(request: TenantRequest, set_id: uuid.UUID) -> HttpResponse:
+    """Start a run of the set: as questions are searched now, or with stages left out."""
+    tenant = request.access.tenant
+    labelled_set = _find_set(request, set_id)
+    try:
+        run = start_run(
+            tenant=tenant,
+            labelled_set=labelled_set,
+            user=request.access.user,
+            trigger=EvalRun.Trigger.MANUAL,
+            options=_options(request, options_for(tenant.id)),
+            sample=_sample(request.POST.get("sample", "")),
+        )
+    except EvalsError as exc:
+        messages.error(request, str(exc))
+        return redirect("evals:quality", tenant.slug)
+    return redirect("evals:run", tenant.slug, run.id)
+
+
+def _options(request: TenantRequest, options: SearchOptions) -> SearchOptions | None:
+    """None: as the tenant is searched. A form with switches leaves out those that are not on."""
+    if "switches" not in request.POST:
+        return None
+    words, vectors, rerank, diversify = (name in request.POST for name in SWITCHES)
+    return replace(options, words=words, vectors=vectors, rerank=rerank, diversify=diversify)
+
+
+def _sample(text: str) -> int | None:
+    wanted = int(text) if text.isdecimal() and len(text) < 9 else 0
+    return wanted or None
+
+
+def _find_set(request: TenantRequest, set_id: uuid.UUID) -> LabelledSet:
+    found = get_set_for(request.access, set_id)
+    if found is None:
+        raise Http404
+    return found
+
+
+def _card(request: TenantRequest, labelled_set: LabelledSet) -> dict[str, Any]:
+    standing = standing_of(labelled_set)
+    return {
+        "access": request.access,
+        "standing": standing,
+        "headlines": headlines(standing.newest.figures) if standing.newest else [],
+        "chart": _history_chart(request.access.tenant.slug, standing),
+        "metrics": HEADLINES,
+        "history": _history_rows(standing),
+    }
+
+
+def _history_chart(slug: str, standing: SetStanding) -> Chart | None:
+    """None for less than two runs: one point is no line."""
+    points = standing.history
+    if len(points) < 2:
+        return None
+    values = [point.final[name] for point in points for name in HEADLINES if name in point.final]
+    series = [
+        Series(metric_name(name), [_reading(slug, point, name) for point in points])
+        for name in HEADLINES
+        if all(name in point.final for point in points)
+    ]
+    return draw(series, x=time_axis([point.at for point in points]), y=share_axis(values))
+
+
+def _reading(slug: str, point: RunPoint, metric: str) -> Reading:
+    value = point.final[metric]
+    local = timezone.localtime(point.at)
+    title = (
+        f"{metric_name(metric)} {value:.3f} of {point.questions} questions"
+        f"{' (a sample)' if point.sampled else ''}, {local:%d %b %H:%M}, {point.trigger.lower()}"
+    )
+    return Reading(point.at.timestamp(), value, title, reverse("evals:run", args=[slug, point.id]))
+
+
+def _history_rows(standing: SetStanding) -> list[tuple[RunPoint, list[float | None]]]:
+    """For the table beneath the chart, newest first."""
+    return [
+        (point, [point.final.get(name) for name in HEADLINES])
+        for point in reversed(standing.history)
+    ]
