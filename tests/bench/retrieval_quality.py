@@ -106,52 +106,36 @@ def _run(collection: Any, names: Any, questions: Sequence[Question]) -> dict[str
 
     figures: dict[str, list[float]] = defaultdict(list)
     for question in questions:
-        for order, chunks in _orders(collection, question.text, figures).items():
+        for stage, chunks in _orders(collection, question.text, figures).items():
             found = [names[chunk] for chunk in chunks]
-            figures[f"nDCG@10 {order}"].append(ndcg(found, question.relevant))
-            if order != "reranked":
-                figures[f"recall@50 {order}"].append(recall(found, question.relevant, 50))
+            figures[f"nDCG@10 {stage}"].append(ndcg(found, question.relevant))
+            figures[f"recall@50 {stage}"].append(recall(found, question.relevant, 50))
     return figures
 
 
 def _orders(collection: Any, text: str, figures: dict[str, list[float]]) -> dict[str, list[Any]]:
-    """Chunk ids in the order of each leg, of their fusion, and of the whole pipeline."""
-    from apps.inference.registry import get_embedder
-    from apps.retrieval import bm25, fusion, selectors, vectors
-    from apps.retrieval.analysis import terms_of
-    from apps.retrieval.options import LEG_CANDIDATES
+    """Chunk ids in the order of each stage of the pipeline."""
+    from dataclasses import replace
+
+    from apps.retrieval.options import options_for
     from apps.retrieval.pipeline import retrieve
     from apps.telemetry.hops import Trace
 
-    where: dict[str, Any] = {
-        "tenant_id": collection.tenant_id,
-        "collection_ids": [collection.id],
-    }
-    start = perf_counter()
-    terms = terms_of(text)
-    statistics = bm25.read_statistics(**where, terms=terms)
-    words = bm25.search(**where, terms=terms, statistics=statistics, limit=LEG_CANDIDATES)
-    figures["ms BM25"].append((perf_counter() - start) * 1000)
-    index = selectors.active_index(collection.tenant_id)
-    assert index is not None
-    vector = get_embedder().embed_query(text)
-    start = perf_counter()
-    near = vectors.search(
-        index=index, collection_ids=[collection.id], question=vector, limit=LEG_CANDIDATES
-    )
-    figures["ms vectors"].append((perf_counter() - start) * 1000)
-    rest = [chunk for chunk in words if chunk not in near]
-    scored = near | vectors.score(index=index, chunk_ids=rest, question=vector)
     trace = Trace(collection.tenant_id, "answer")
-    found = retrieve(**where, question=text, trace=trace, limit=10)
+    found = retrieve(
+        tenant_id=collection.tenant_id,
+        collection_ids=[collection.id],
+        question=text,
+        trace=trace,
+        limit=10,
+        options=replace(options_for(collection.tenant_id), explain=True),
+    )
     for hop in trace.hops:
         figures[f"ms hop {hop.name}"].append(hop.work_ms)
-    return {
-        "BM25": list(words),
-        "vectors": list(near),
-        "fused": [candidate.chunk_id for candidate in fusion.fuse(scored, words)],
-        "reranked": [passage.chunk_id for passage in found.passages],
-    }
+        for name in ("moved_in", "near_duplicates", "moved_for_diversity"):
+            if name in hop.attributes:
+                figures[f"mean {name}"].append(float(hop.attributes[name]))
+    return {stage: [chunk for chunk, _ in order] for stage, order in found.orders.items()}
 
 
 def _relevances(collection: Any, questions: Sequence[Question]) -> list[float]:

@@ -1,8 +1,9 @@
 """Hop: assemble the prompt, within a token budget that is counted.
 
-The passages come first in the budget, best first; then as much recent history as fits. What is
-quoted is data: it is numbered, delimited, and stripped of anything that could pass for a turn of
-the conversation or a control token of the model's chat template.
+The passages come first in the budget, best first; then as much recent history as fits; then what
+stands around the passages in their documents. What is quoted is data: it is numbered, delimited,
+and stripped of anything that could pass for a turn of the conversation or a control token of the
+model's chat template.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from apps.chat.pipeline.citations import content_terms, split_sentences
 from apps.chat.pipeline.prompts import STYLES, Style
 from apps.gateway.types import Model
 from apps.inference.types import ChatTurn, GenerationRequest
+from apps.retrieval.context import Neighbour
 from apps.retrieval.types import Passage
 
 CountTokens = Callable[[str], Awaitable[int]]
@@ -23,6 +25,8 @@ CountTokens = Callable[[str], Awaitable[int]]
 # Role markers and separators of the chat template, for each turn; measured at 5 to 8 a turn on
 # the templates in use.
 _TURN_OVERHEAD = 8
+# Joining two texts costs a token or two more than both apart.
+_JOIN_OVERHEAD = 2
 # Control tokens of common chat templates: engines parse them wherever they stand in the prompt.
 _CONTROL = re.compile(
     r"<\|[^|<>]{1,40}\|>|</?s>|\[/?INST\]|<</?SYS>>|</?(?:start|end)_of_turn>|<\|", re.IGNORECASE
@@ -37,6 +41,7 @@ class Prompt:
     request: GenerationRequest
     passages: tuple[Passage, ...]
     tokens: int  # of the prompt, as counted or estimated
+    widened: tuple[Passage, ...] = ()  # the same with what was added around them
 
 
 async def assemble(
@@ -46,10 +51,13 @@ async def assemble(
     history: Sequence[ChatTurn],
     model: Model,
     count_tokens: CountTokens,
+    neighbours: Sequence[Neighbour] = (),
 ) -> Prompt:
     """Fit the best passages and the latest history into the model's context.
 
-    At least the first passage is kept, cut to what is left when it alone is too long.
+    At least the first passage is kept, cut to what is left when it alone is too long. What is
+    left in the end is filled with `neighbours` of the passages, in their order; a style that
+    takes excerpts has chosen a narrower view, and gets none.
     """
     candidates = list(passages[: model.passages])
     style = STYLES[model.prompt]
@@ -64,13 +72,24 @@ async def assemble(
     left = model.context_tokens - model.max_tokens - fixed - _TURN_OVERHEAD * len(bare)
     kept, left = _fit_passages(quotes, costs[: len(quotes)], left)
     turns, left = _fit_history(history, costs[len(quotes) :], left)
+    given = candidates[: len(kept)]
+    widened = given
+    if neighbours and not style.excerpt_chars:
+        widened, left = await _widen(given, neighbours, left, count_tokens)
+        kept = [
+            quote if wide is plain else _quote(style, i, wide, asked)
+            for i, (quote, plain, wide) in enumerate(
+                zip(kept, given, widened, strict=True), start=1
+            )
+        ]
     return Prompt(
         model,
         GenerationRequest(
             turns=style.turns(kept, turns, asked), max_tokens=model.max_tokens, stop=style.stop
         ),
-        tuple(candidates[: len(kept)]),
+        tuple(given),
         tokens=model.context_tokens - model.max_tokens - left,
+        widened=tuple(widened),
     )
 
 
@@ -137,3 +156,31 @@ def _fit_history(
         kept[:0] = [ChatTurn(turn.role, _CONTROL.sub(" ", turn.content)) for turn in pair]
         left -= cost
     return kept, left
+
+
+async def _widen(
+    passages: Sequence[Passage],
+    neighbours: Sequence[Neighbour],
+    left: int,
+    count_tokens: CountTokens,
+) -> tuple[list[Passage], int]:
+    """The passages with as many of their neighbours as fit whole, in the neighbours' order."""
+    wide = {passage.chunk_id: passage for passage in passages}
+    beside = [each for each in neighbours if each.passage.chunk_id in wide]
+    costs = await asyncio.gather(*(count_tokens(neutralise(_added(each))) for each in beside))
+    for neighbour, cost in zip(beside, costs, strict=True):
+        if cost + _JOIN_OVERHEAD > left:
+            continue
+        left -= cost + _JOIN_OVERHEAD
+        known = wide[neighbour.passage.chunk_id]
+        parts = (
+            (_added(neighbour), known.text)
+            if neighbour.comes_before
+            else (known.text, _added(neighbour))
+        )
+        wide[known.chunk_id] = replace(known, text="\n".join(parts))
+    return [wide[passage.chunk_id] for passage in passages], left
+
+
+def _added(neighbour: Neighbour) -> str:
+    return f"({neighbour.heading}) {neighbour.text}" if neighbour.heading else neighbour.text
