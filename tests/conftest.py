@@ -35,14 +35,17 @@ def django_db_setup(django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
 
 def _truncate_vectors_too() -> None:
     """Django looks for tables in the schema `public` alone; vectors are in another."""
-    from django.db import connection
+    from django.db import connections
 
-    flush = connection.ops.sql_flush
+    for connection in connections.all():
+        flush = connection.ops.sql_flush
 
-    def flush_all(style: Any, tables: list[str], **options: Any) -> list[str]:
-        return flush(style, [*tables, '"search"."chunkvector"'], **options)  # type: ignore[no-any-return]
+        def flush_all(
+            style: Any, tables: list[str], flush: Any = flush, **options: Any
+        ) -> list[str]:
+            return flush(style, [*tables, '"search"."chunkvector"'], **options)  # type: ignore[no-any-return]
 
-    connection.ops.sql_flush = flush_all  # type: ignore[method-assign]
+        connection.ops.sql_flush = flush_all  # type: ignore[method-assign]
 
 
 def _let_the_app_role_truncate() -> None:

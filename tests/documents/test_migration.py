@@ -6,19 +6,14 @@ import uuid
 from collections.abc import Iterator
 from datetime import timedelta
 
-import psycopg
 import pytest
-from django.core.management import call_command
-from django.db import connections
 from django.utils import timezone
 
 from apps.documents import jobs
 from apps.documents.models import Collection, Document, Job, Stage
 from apps.tenants.models import Tenant
 from apps.tenants.scope import tenant_scope
-from ragsite.stack.postgres import SUPERUSER
-from tests import parts
-from tests.conftest import _let_the_app_role_truncate
+from tests.old_release import as_superuser, database_at, migrate
 
 pytestmark = [
     pytest.mark.slow,
@@ -34,15 +29,9 @@ COLUMNS = (
 
 @pytest.fixture
 def _before() -> Iterator[None]:
-    migrate("documents", "0002_locks")
-    yield
-    migrate()
-    _let_the_app_role_truncate()
-
-
-def migrate(*target: str) -> None:
-    call_command("migrate", *target, database="owner", verbosity=0)
-    connections["owner"].close()
+    before = (("tenants", "0001_initial"), ("documents", "0002_locks"))
+    with database_at(*before):
+        yield
 
 
 @pytest.mark.usefixtures("_before")
@@ -53,7 +42,7 @@ def test_documents_of_the_release_before_keep_their_state_and_get_paths_and_jobs
         ("a.txt", "ready"), ("a.txt", "ready"), ("a.txt", "failed"), ("a.txt (2)", "ready"),
         ("b.txt", "received"), ("c.txt", "parsing"), ("d.txt", "chunking"), ("e.txt", "indexing"),
     ]  # fmt: skip
-    with psycopg.connect(parts.postgres.url(SUPERUSER, parts.DATABASE), autocommit=True) as db:
+    with as_superuser() as db:
         db.execute(
             "INSERT INTO documents_collection "
             "(id, tenant_id, name, description, open_to_all, created_at) "
