@@ -6,6 +6,7 @@ ChatError
 ├── UnknownConversation    not there, or not this person's
 ├── UnknownAnswer          likewise
 ├── UnknownCollection      likewise, or not open to this person
+├── FeedbackRefused        a thumb that is neither up, down nor none, or on an unfinished answer
 ├── NoCollection           nothing was picked to search
 ├── Busy                   this conversation is already being answered
 ├── NotAMember             the person may not chat in this tenant (any more)
@@ -43,6 +44,10 @@ class UnknownAnswer(ChatError):
 
 class UnknownCollection(ChatError):
     code = "unknown_collection"
+
+
+class FeedbackRefused(ChatError):
+    code = "feedback_refused"
 
 
 class NoCollection(ChatError):

@@ -22,6 +22,7 @@ from apps.chat.pipeline import (
     NoticeGiven,
     Outcome,
     PipelineEvent,
+    QuestionRewritten,
     SourcesFound,
     TextWritten,
     answer_question,
@@ -131,6 +132,8 @@ class AnswerRun:
             self._gather(event.text)
         elif isinstance(event, SourcesFound):
             self._show_sources(event)
+        elif isinstance(event, QuestionRewritten):
+            self._tell({"type": "answer.rewritten", "searched_as": event.text})
         elif isinstance(event, NoticeGiven):
             notice = event.notice
             self._tell({"type": "answer.notice", "code": notice.code, "message": notice.message})

@@ -19,7 +19,13 @@ from apps.chat.errors import (
 )
 from apps.chat.models import Citation, Conversation, Message, MessageRole, MessageState
 from apps.chat.pipeline.types import AnswerRequest, Outcome
-from apps.chat.selectors import get_answer, get_conversation, history_before, state_of
+from apps.chat.selectors import (
+    exchanges_before,
+    get_answer,
+    get_conversation,
+    history_before,
+    state_of,
+)
 from apps.documents.selectors import collections_for, existing_document_ids
 from apps.gateway.errors import UnknownModel
 from apps.gateway.service import find_model
@@ -150,6 +156,10 @@ def finish_answer(
             tokens_estimated=outcome.tokens_estimated,
             finished_at=timezone.now(),
         )
+        if outcome.searched_as is not None:
+            Message.objects.filter(tenant=access.tenant, id=started.question_id).update(
+                searched_as=outcome.searched_as
+            )
         Citation.objects.filter(
             tenant=access.tenant, message_id=started.answer_id, marker__in=outcome.cited
         ).update(cited=True)
@@ -236,5 +246,7 @@ def _begin(
         collection_ids=collection_ids,
         model=model,
         history=history_before(access.tenant.id, asked),
+        before=exchanges_before(access.tenant.id, asked),
+        question_id=asked.id,
     )
     return StartedAnswer(conversation.id, conversation.title, asked.id, answer.id, request)

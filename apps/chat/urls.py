@@ -15,6 +15,7 @@ urlpatterns = [
     path("chat/conversations/", views.conversation_list, name="conversation_list"),
     path("chat/citations/<uuid:citation_id>/", views.citation, name="citation"),
     path("chat/answers/<uuid:answer_id>/details/", views.details, name="details"),
+    path("chat/answers/<uuid:answer_id>/feedback/", views.give_feedback, name="feedback"),
     path(_CONVERSATION, views.conversation, name="conversation"),
     path(f"{_CONVERSATION}thread/", views.thread, name="thread"),
     path(f"{_CONVERSATION}rename/", views.rename, name="rename"),

@@ -11,10 +11,11 @@ from django.conf import settings
 from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
-from apps.chat import selectors, services
-from apps.chat.errors import UnknownConversation
+from apps.chat import feedback, selectors, services
+from apps.chat.errors import FeedbackRefused, UnknownConversation
 from apps.chat.models import Conversation, MessageState
 from apps.chat.sources import open_citation
 from apps.documents.selectors import collections_for, counts_of, suggest_questions
@@ -25,6 +26,7 @@ from apps.tenants.access import Access, Right, TenantRequest, tenant_page
 
 LISTED_CONVERSATIONS = 200
 NIL = uuid.UUID(int=0)  # stands in addresses for an id that the browser fills in
+_FEEDBACK = {"comment_max_chars": feedback.COMMENT_CHARS}
 
 
 @require_GET
@@ -107,6 +109,7 @@ def details(request: TenantRequest, answer_id: uuid.UUID) -> HttpResponse:
     if answer is None:
         raise Http404
     hops = hop_bars(hops_of(request.access.tenant.id, answer.id))
+    asked = selectors.get_question(request.access, answer)
     labels = {model.alias: model.label for model in available_models()}
     model = labels.get(answer.model, answer.model)
     context = {
@@ -114,8 +117,51 @@ def details(request: TenantRequest, answer_id: uuid.UUID) -> HttpResponse:
         "hops": hops,
         "total_ms": selectors.total_ms_of(answer),
         "model": model,
+        "searched_as": asked.searched_as if asked else "",
+        "rewritten_by": _rewritten_by(hops),
     }
     return render(request, "chat/_details.html", context)
+
+
+@require_POST
+@tenant_page(Right.CHAT)
+def give_feedback(request: TenantRequest, answer_id: uuid.UUID) -> HttpResponse:
+    """Put a thumb on one of one's own answers, change it, comment on it, or take it back."""
+    access = request.access
+    answer = selectors.get_answer(access, answer_id)
+    if answer is None:
+        raise Http404
+    try:
+        _take_feedback(request, answer_id)
+    except FeedbackRefused as exc:
+        return HttpResponse(str(exc), status=400, content_type="text/plain; charset=utf-8")
+    if not request.htmx:
+        page = reverse("chat:conversation", args=[access.tenant.slug, answer.conversation_id])
+        return redirect(f"{page}#answer-{answer_id}")
+    given = selectors.get_feedback(access, answer)
+    context = {"answer_id": answer_id, "feedback": given, "saved": True, **_FEEDBACK}
+    return render(request, "chat/_feedback.html", context)
+
+
+def _take_feedback(request: TenantRequest, answer_id: uuid.UUID) -> None:
+    thumb = feedback.read_thumb(request.POST.get("thumb", ""))
+    if thumb is None:
+        feedback.withdraw_feedback(access=request.access, answer_id=answer_id)
+        return
+    feedback.give_feedback(
+        access=request.access,
+        answer_id=answer_id,
+        thumb=thumb,
+        comment=request.POST.get("comment"),
+    )
+
+
+def _rewritten_by(hops: list[HopBar]) -> str:
+    """ "model" or "rule"; "" where the question was searched for as it was asked."""
+    spans = [bar.span for bar in hops if bar.span.hop == "rewrite"]
+    return next(
+        (str(s.attributes.get("how", "")) for s in spans if s.attributes.get("changed")), ""
+    )
 
 
 @dataclass(frozen=True)
@@ -181,6 +227,7 @@ def _thread_context(access: Access, current: Conversation | None) -> dict[str, A
         "thread": thread,
         "is_streaming": any(view.state == MessageState.STREAMING for view in thread),
         "nil": NIL,
+        **_FEEDBACK,
     }
 
 

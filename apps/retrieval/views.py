@@ -5,14 +5,13 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from django.conf import settings
 from django.http import Http404, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_POST
 
 from apps.documents.models import DocumentState
 from apps.documents.selectors import get_document_for
-from apps.retrieval.options import SearchFilter
+from apps.retrieval.options import SearchFilter, options_for
 from apps.retrieval.pipeline import retrieve
 from apps.telemetry.hops import Trace
 from apps.tenants.access import Right, TenantRequest, tenant_page
@@ -37,6 +36,7 @@ def try_question(
     if document.state == DocumentState.READY and question:
         # Out of the scope: the models may be slow.
         trace = Trace(tenant_id, "answer")  # measured for this page, and not stored
+        options = options_for(tenant_id)
         context["found"] = found = retrieve(
             tenant_id=tenant_id,
             question=question,
@@ -44,8 +44,9 @@ def try_question(
             narrowed=SearchFilter(document_ids=(document_id,)),
             trace=trace,
             limit=PASSAGES_SHOWN,
+            options=options,
         )
         context["hops"] = trace.hops
         best = max((each.relevance for each in found.passages), default=0.0)
-        context["is_doubtful"] = best < settings.NOT_FOUND_BELOW
+        context["is_doubtful"] = best < options.not_found_below
     return render(request, "retrieval/_passages.html", context)

@@ -15,6 +15,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from apps.chat.models import Citation, Conversation, Message, MessageRole, MessageState
+from apps.retrieval.models import SearchProfile
 from apps.telemetry.models import Span
 from apps.tenants.aio import in_scope, in_thread
 from apps.tenants.models import Membership, User
@@ -113,7 +114,7 @@ async def test_an_answer_streams_with_its_sources_and_ends_cited(
     assert (end["state"], end["kind"], end["error"]) == ("complete", "generated", None)
     assert 'class="cite"' in end["html"]
     assert {hop["hop"] for hop in end["hops"]} >= {
-        *("cache", "embed", "search", "rerank", "assemble", "generate", "stream")
+        *("cache", "rewrite", "embed", "search", "rerank", "assemble", "generate", "stream")
     }
     await socket.disconnect()
 
@@ -133,7 +134,78 @@ async def test_the_answer_its_citations_and_its_spans_are_stored(
 
     cited, spans = await in_scope(cast.acme.id, read)
     assert [citation.document_id for citation in cited] == [library.document.id]
-    assert spans == 7
+    assert spans == 8
+    await socket.disconnect()
+
+
+async def test_a_follow_up_is_searched_as_the_model_rewrote_it_and_asked_as_it_was(
+    cast: Cast, library: Library
+) -> None:
+    searched = "How many days of paid leave do employees receive in January?"
+    socket = await connected(cast.bob)
+    first = await answered(socket, ask(library))
+    assert "answer.rewritten" not in [frame["type"] for frame in first]
+    library.tgi.script(Behaviour(tokens=tuple(f"{word} " for word in searched.split())))
+    conversation = first[0]["conversation"]
+    frames = await answered(
+        socket, ask(library, question="and in January?", conversation=conversation)
+    )
+    (rewritten,) = [frame for frame in frames if frame["type"] == "answer.rewritten"]
+    assert rewritten["searched_as"] == searched
+    assert frames[-1]["kind"] == "generated"
+    prompt = json.loads(library.tgi.requests[-1].body)["messages"]
+    assert prompt[-1]["content"].endswith("Question: and in January?")
+    assert QUESTION in [turn["content"] for turn in prompt]
+    question = await stored(library, frames[0]["question"])
+    assert (question.text, question.searched_as) == ("and in January?", searched)
+
+    def read() -> dict[str, Any]:
+        span = Span.objects.get(trace_id=frames[-1]["answer"], hop="rewrite")
+        return dict(span.attributes)
+
+    span = await in_scope(cast.acme.id, read)
+    assert (span["how"], span["changed"], span["message"]) == ("model", True, str(question.id))
+    await socket.disconnect()
+
+
+async def test_by_rule_a_follow_up_of_a_quoted_answer_is_searched_with_its_question(
+    cast: Cast, library: Library, settings: Settings
+) -> None:
+    settings.REWRITE = "rule"
+    library.tgi.default = Behaviour(status=502)
+    socket = await connected(cast.bob)
+    first = await answered(socket, ask(library))
+    assert first[-1]["kind"] == "quoted"
+    again = ask(library, question="why?", conversation=first[0]["conversation"])
+    frames = await answered(socket, again)
+    assert (await stored(library, frames[0]["question"])).searched_as == f"{QUESTION} why?"
+    # Once more, now that it is not rewritten: what was stored goes with it.
+    settings.REWRITE = "off"
+    message = {"v": 1, "type": "regenerate", "id": "q2", "answer": frames[0]["answer"]}
+    frames = await answered(socket, json.dumps(message))
+    assert (await stored(library, frames[0]["question"])).searched_as == ""
+    await socket.disconnect()
+
+
+async def test_the_tenants_own_limit_decides_what_is_not_found(
+    cast: Cast, library: Library
+) -> None:
+    def set_limit() -> None:
+        SearchProfile.objects.create(
+            tenant=cast.acme,
+            origin=SearchProfile.Origin.MANUAL,
+            active=True,
+            ef_search=100,
+            leg_candidates=100,
+            rerank_candidates=20,
+            m=16,
+            ef_construction=64,
+            not_found_below=1.0,
+        )
+
+    await in_scope(cast.acme.id, set_limit)
+    socket = await connected(cast.bob)
+    assert (await answered(socket, ask(library)))[-1]["kind"] == "not_found"
     await socket.disconnect()
 
 

@@ -72,7 +72,7 @@ def check(answer: dict[str, Any]) -> None:
     assert citation["page"] == 1
     assert 0 <= citation["start"] < citation["end"]
     assert 0 < citation["score"] <= 1
-    assert [hop["hop"] for hop in answer["hops"]][:6] == [
-        *("cache", "embed", "search", "rerank", "assemble", "generate"),
+    assert [hop["hop"] for hop in answer["hops"]][:7] == [
+        *("cache", "rewrite", "embed", "search", "rerank", "assemble", "generate"),
     ]
     assert {hop["status"] for hop in answer["hops"]} <= {"ok", "skipped", "cached"}

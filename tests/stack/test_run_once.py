@@ -40,7 +40,7 @@ def test_the_first_run_answers_with_a_citation_and_the_hops(var: Path) -> None:
     assert "documents to ingest, 0 unchanged" in said
     assert "member@demo.example" in said
     assert "\n[1]" in said
-    for hop in ("cache", "embed", "search", "rerank", "assemble", "generate", "stream"):
+    for hop in ("cache", "rewrite", "embed", "search", "rerank", "assemble", "generate", "stream"):
         assert f"\n{hop} " in said
     assert json.loads((var / "demo.json").read_text())["password"] in said
     assert stat.S_IMODE((var / "demo.json").stat().st_mode) == 0o600

@@ -19,6 +19,8 @@ class Style(Protocol):
 
     stop: tuple[str, ...]
     stops_when_repeating: bool
+    reads_history: bool  # the earlier turns are in the prompt
+    rewrites: bool  # such a model can be told to make a follow-up question stand alone
     excerpt_chars: int  # of a passage at most this much, around what the question asks; 0: all
 
     def quote(self, marker: int, place: str, text: str) -> str:
@@ -37,6 +39,8 @@ class Instruct:
 
     stop: tuple[str, ...] = ()
     stops_when_repeating = False
+    reads_history = True
+    rewrites = True
     excerpt_chars = 0
     system = (
         "You answer questions using only the numbered passages you are given. "
@@ -68,6 +72,8 @@ class Extractive:
 
     stop: tuple[str, ...] = ("\nQuestion:", "\n\n(")
     stops_when_repeating = True
+    reads_history = False
+    rewrites = False
     excerpt_chars = 360
     system = (
         "Use only the text to answer. Reply with the sentences of the text that answer the "

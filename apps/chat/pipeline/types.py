@@ -12,6 +12,14 @@ from apps.retrieval.types import Notice, Passage
 
 
 @dataclass(frozen=True)
+class Exchange:
+    """An earlier question in the form that was searched for, and what was answered."""
+
+    question: str
+    answer: str = ""  # "" unless a model wrote one
+
+
+@dataclass(frozen=True)
 class AnswerRequest:
     """One question, and all that is needed to answer it."""
 
@@ -20,6 +28,15 @@ class AnswerRequest:
     collection_ids: tuple[uuid.UUID, ...]
     model: Model | None  # None: no model server is configured
     history: tuple[ChatTurn, ...] = ()  # earlier turns, oldest first
+    before: tuple[Exchange, ...] = ()  # what a follow-up may refer to, oldest first
+    question_id: uuid.UUID | None = None  # of the stored question, for the span
+
+
+@dataclass(frozen=True)
+class QuestionRewritten:
+    """A follow-up is searched for in a form that stands alone."""
+
+    text: str
 
 
 @dataclass(frozen=True)
@@ -59,8 +76,11 @@ class Outcome:
 
     kind: Literal["generated", "quoted", "not_found"] = "generated"
     text: str = ""
+    # What was searched for where that is not the question itself; None until that is known.
+    searched_as: str | None = None
     passages: tuple[Passage, ...] = ()
     given: int = 0  # how many of them, from the first, the model was shown
+    widened: tuple[Passage, ...] = ()  # those, with what the model was shown around them
     sentences: tuple[Sentence, ...] = ()
     notices: list[Notice] = field(default_factory=list)
     prompt_tokens: int | None = None
@@ -74,4 +94,4 @@ class Outcome:
         return tuple(sorted({marker for s in self.sentences for marker in s.markers}))
 
 
-PipelineEvent = SourcesFound | NoticeGiven | TextWritten
+PipelineEvent = QuestionRewritten | SourcesFound | NoticeGiven | TextWritten

@@ -2,9 +2,11 @@
 
 import { renderMarkdown, sanitise } from "./render.js";
 
+const ANY_ID = "00000000-0000-0000-0000-000000000000"; // stands in addresses of templates
 // What is said while nothing has been written yet.
 const AT_WORK = {
   cache: "Searching…",
+  rewrite: "Reading your question…",
   embed: "Searching…",
   search: "Searching…",
   rerank: "Choosing passages…",
@@ -45,6 +47,7 @@ export class Answer {
     const handlers = {
       "answer.started": () => this.started(frame),
       "answer.hop": () => this.hop(frame),
+      "answer.rewritten": () => this.rewritten(frame.searched_as),
       "answer.sources": () => this.setSources(frame.sources),
       "answer.notice": () => this.notice(frame.message),
       "answer.tokens": () => this.tokens(frame.text),
@@ -63,6 +66,12 @@ export class Answer {
     if (this.text || frame.state !== "started") return;
     const words = AT_WORK[frame.hop];
     if (words) this.setState("waiting", words);
+  }
+
+  rewritten(question) {
+    const line = this.element.querySelector(".answer-searched");
+    line.querySelector("q").textContent = question;
+    line.hidden = false;
   }
 
   setSources(sources) {
@@ -107,7 +116,20 @@ export class Answer {
       item.toggleAttribute("data-cited", cited.has(Number(item.dataset.marker)));
     }
     this.end(frame.state, frame.error?.message ?? ENDED[frame.state]);
+    this.allowFeedback();
     if (frame.hops) this.allowDetails();
+  }
+
+  /** The form came out of a template: its addresses and labels stand for no answer yet. */
+  allowFeedback() {
+    const form = this.element.querySelector(".feedback");
+    for (const part of [this.element, form, ...form.querySelectorAll("*")]) {
+      for (const { name, value } of [...part.attributes]) {
+        if (value.includes(ANY_ID)) part.setAttribute(name, value.replaceAll(ANY_ID, this.id));
+      }
+    }
+    form.hidden = false;
+    window.htmx?.process(form);
   }
 
   /** Ends the answer, with words about how where it did not simply end. */
@@ -125,7 +147,7 @@ export class Answer {
     details.hidden = false;
     details.setAttribute(
       "hx-get",
-      details.dataset.url.replace("00000000-0000-0000-0000-000000000000", this.id),
+      details.dataset.url.replace(ANY_ID, this.id),
     );
     window.htmx?.process(details);
   }

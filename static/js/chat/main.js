@@ -233,6 +233,13 @@ function start(page) {
   document.addEventListener("htmx:afterSwap", (event) => {
     event.target.closest(".answer-details")?.scrollIntoView({ block: "nearest" });
   });
+  // The form that answers replaces the one that was sent.
+  document.addEventListener("htmx:afterSettle", (event) => {
+    const form = event.detail.elt.closest?.(".feedback");
+    if (!form) return;
+    form.scrollIntoView({ block: "nearest" });
+    announcer.textContent = form.querySelector("[data-feedback-said]")?.textContent ?? "";
+  });
   document.addEventListener("click", (event) => {
     const citation = event.target.closest("a[data-citation]");
     if (citation && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
