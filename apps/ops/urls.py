@@ -10,4 +10,5 @@ app_name = "ops"
 
 urlpatterns = [
     path("ops/ingestion/", views.ingestion, name="ingestion"),
+    path("ops/quality/", views.quality, name="quality"),
 ]

@@ -10,6 +10,8 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET
 
 from apps.documents.queues import queue_figures
+from apps.evals.selectors.recall import recall_by_plan
+from apps.ops import quality as figures
 from apps.ops.charts import bars
 from apps.telemetry.access import ops_page
 from apps.telemetry.ingestion import failures, per_minute, slowest
@@ -19,6 +21,7 @@ DEFAULT_HOURS = 1
 SLOWEST_SHOWN = 10
 # Bars of the chart: one a minute for an hour, and as many for longer stretches.
 BARS = 60
+RECALL_DAYS = 7
 
 
 @require_GET
@@ -42,3 +45,18 @@ def ingestion(request: HttpRequest) -> HttpResponse:
     }
     template = "ops/_ingestion.html" if request.htmx else "ops/ingestion.html"  # type: ignore[attr-defined]
     return render(request, template, context)
+
+
+@require_GET
+@ops_page
+def quality(request: HttpRequest) -> HttpResponse:
+    """Newest figures of every labelled set, alerts, live recall, and the HNSW indexes."""
+    context = {
+        "metrics": figures.METRICS,
+        "sets": figures.newest_figures(),
+        "alerts": figures.open_alerts_by_kind(),
+        "recall": recall_by_plan(timezone.now() - timedelta(days=RECALL_DAYS)),
+        "recall_days": RECALL_DAYS,
+        "indexes": figures.hnsw_indexes(),
+    }
+    return render(request, "ops/quality.html", context)

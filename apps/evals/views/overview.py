@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
+from django.conf import settings
 from django.contrib import messages
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
@@ -19,6 +21,7 @@ from apps.evals.errors import EvalsError
 from apps.evals.models import EvalRun, LabelledSet
 from apps.evals.running import start_run
 from apps.evals.selectors.figures import HEADLINES, headlines
+from apps.evals.selectors.recall import recall_by_plan
 from apps.evals.selectors.runs import (
     RunPoint,
     SetStanding,
@@ -31,6 +34,7 @@ from apps.evals.templatetags.quality import metric_name
 from apps.retrieval.options import SearchOptions, options_for
 from apps.tenants.access import Right, TenantRequest, tenant_page
 
+RECALL_DAYS = 30
 SWITCHES = ("words", "vectors", "rerank", "diversify")
 
 
@@ -38,9 +42,15 @@ SWITCHES = ("words", "vectors", "rerank", "diversify")
 @tenant_page(Right.MANAGE_CORPUS)
 def quality(request: TenantRequest) -> HttpResponse:
     """Every set with its newest figures and its history, and the alerts that are open."""
+    tenant_id = request.access.tenant.id
+    since = timezone.now() - timedelta(days=RECALL_DAYS)
+    share = settings.RECALL_SAMPLE_SHARE
     context = {
         "cards": [_card(request, each) for each in sets_for(request.access)],
-        "alerts": list(alerts_to_show(request.access.tenant.id)),
+        "alerts": list(alerts_to_show(tenant_id)),
+        "recall": recall_by_plan(since, tenant_id=tenant_id),
+        "recall_days": RECALL_DAYS,
+        "recall_share": round(1 / share) if share > 0 else None,
     }
     return render(request, "evals/quality.html", context)
 

@@ -24,3 +24,9 @@ def duration(seconds: float) -> str:
 def milliseconds(value: float) -> str:
     """ "12 ms", or as `duration` from a second on."""
     return f"{value:.0f} ms" if value < 1000 else duration(value / 1000)
+
+
+@register.filter
+def short_id(identifier: object) -> str:
+    """The first eight characters: enough to tell rows of a page apart."""
+    return str(identifier)[:8]
