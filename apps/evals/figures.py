@@ -139,10 +139,10 @@ def _missed(results: Sequence[Result], stages: Sequence[str]) -> dict[str, int]:
 def _refusals(
     answerable: Sequence[Result], unanswerable: Sequence[Result]
 ) -> list[tuple[float, float, float]]:
-    from apps.retrieval.relevance import refusal_curve
-
     if not answerable or not unanswerable:
         return []
+    from apps.retrieval.relevance import refusal_curve
+
     return list(
         refusal_curve(
             [each.relevance for each in answerable], [each.relevance for each in unanswerable]

@@ -25,6 +25,7 @@ PARTS_OF: dict[str, tuple[str, ...]] = {
     "ask": ("postgres", "redis", "encoder", "engine", "schema"),
     # Labelled questions are embedded, and whole searches are reranked.
     "tune-search": ("postgres", "redis", "encoder", "schema"),
+    "evaluate": ("postgres", "redis", "schema", "encoder", "worker"),
     # These make the tables, or must not need them.
     "migrate": ("postgres",),
     "prepare_database": ("postgres",),

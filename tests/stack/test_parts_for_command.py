@@ -39,6 +39,7 @@ def cold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StateDir:
         ("shell", ("postgres", "redis", "schema")),
         ("createsuperuser", ("postgres", "redis", "schema")),
         ("ask why?", ("postgres", "redis", "encoder", "engine", "schema")),
+        ("evaluate folder", ("postgres", "redis", "schema", "encoder", "worker")),
         ("ingest docs", ("postgres", "redis", "schema")),
         ("ingest --wait docs", ("postgres", "redis", "schema", "encoder", "worker")),
     ],
