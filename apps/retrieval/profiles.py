@@ -106,6 +106,12 @@ def restore_settings(*, tenant: Tenant, user: User | None) -> None:
             _audit("search_profile.to_settings", tenant, user, before.id)
 
 
+def profiles_of(tenant_id: uuid.UUID, *, most: int = 50) -> list[SearchProfile]:
+    """The tenant's profiles, newest first, the one in force among them."""
+    rows = SearchProfile.objects.filter(tenant_id=tenant_id).select_related("created_by")
+    return list(rows.order_by("-active", "-created_at")[:most])
+
+
 def validate(values: Mapping[str, Knob]) -> None:
     """Raise ProfileInvalid, naming the knob and its range, unless all can be searched with."""
     if unknown := sorted(set(values) - set(KNOBS)):
