@@ -7,15 +7,7 @@ import itertools
 import pytest
 from django.conf import settings
 
-from apps.retrieval.analysis import terms_of, words_of
-from apps.retrieval.bm25 import Statistics
-from apps.retrieval.relevance import Evidence, coverage, relevance
-
-STATISTICS = Statistics(100, {})
-
-
-def terms(text: str, language: str = "en") -> set[int]:
-    return set(terms_of(text, language))
+from apps.retrieval.relevance import Evidence, refusal_curve, relevance
 
 
 @pytest.mark.parametrize("late", [0.8, None])
@@ -43,20 +35,26 @@ def test_nothing_in_common_and_no_vector_is_not_relevant_at_all() -> None:
     assert relevance(Evidence(0.0, None, None, "zh")) == 0
 
 
-def test_coverage_is_the_share_of_the_questions_words_weighed_by_rarity() -> None:
-    common, rare = (word.term for word in words_of("the warranty"))
-    statistics = Statistics(100, {common: 90, rare: 1})
-    words = words_of("the warranty")
-    assert coverage(words, terms("Warranties last two years."), statistics) > 0.9
-    assert coverage(words, terms("the end"), statistics) < 0.1
-    assert coverage(words, terms("the warranty"), statistics) == pytest.approx(1.0)
+def test_a_number_a_name_or_a_sentence_that_is_missing_makes_it_less_so() -> None:
+    whole = Evidence(0.8, 0.6, 0.7, "en")
+    without_number = Evidence(0.8, 0.6, 0.7, "en", numbers=0.0)
+    without_name = Evidence(0.8, 0.6, 0.7, "en", names=0.0)
+    scattered = Evidence(0.8, 0.6, 0.7, "en", closeness=0.4)
+    for lesser in (without_number, without_name, scattered):
+        assert relevance(lesser) < relevance(whole)
+    assert relevance(without_number) < settings.NOT_FOUND_BELOW
 
 
-def test_a_word_stemmed_two_ways_counts_once() -> None:
-    words = list(dict.fromkeys([*words_of("Rechnungen"), *words_of("Rechnungen", "de")]))
-    assert len(words) == 2
-    assert coverage(words, terms("Die Rechnung ist da.", "de"), STATISTICS) == pytest.approx(1.0)
+def test_the_curve_says_what_each_limit_refuses() -> None:
+    curve = {limit: (good, bad) for limit, good, bad in refusal_curve([0.5, 0.9], [0.1, 0.42, 0.8])}
+    assert curve[0.0] == (0.0, 0.0)
+    assert curve[0.42] == (0.0, pytest.approx(1 / 3))  # what is at the limit passes
+    assert curve[0.6] == (0.5, pytest.approx(2 / 3))
+    assert curve[1.0] == (1.0, 1.0)
 
 
-def test_a_question_without_words_covers_nothing() -> None:
-    assert coverage([], terms("text"), STATISTICS) == 0
+def test_the_curve_rises_and_bears_having_no_questions() -> None:
+    curve = refusal_curve([0.2, 0.4, 0.4], [])
+    assert [limit for limit, _, _ in curve] == sorted({limit for limit, _, _ in curve})
+    assert [good for _, good, _ in curve] == sorted(good for _, good, _ in curve)
+    assert all(bad == 0.0 for _, _, bad in curve)

@@ -12,9 +12,10 @@ from apps.inference.errors import InferenceError
 from apps.inference.types import Reranker
 from apps.retrieval import embedders, reranking
 from apps.retrieval.hops.state import Search, degrade, skip
-from apps.retrieval.relevance import Evidence, coverage, relevance
+from apps.retrieval.relevance import Evidence, relevance
 from apps.retrieval.reranking import Ranked
 from apps.retrieval.selection import Selectable, select
+from apps.retrieval.signals import closeness, coverage, name_share, number_share
 from apps.retrieval.types import Candidate, Notice, Passage, StageScores
 from apps.telemetry.hops import Hop
 
@@ -133,12 +134,7 @@ def _selectable(item: Ranked, asked: AbstractSet[int]) -> Selectable:
 
 def passage_of(search: Search, item: Ranked) -> Passage:
     chunk = item.chunk
-    evidence = Evidence(
-        coverage=coverage(search.words, {word.term for word in item.words}, search.statistics),
-        cosine=item.candidate.vector_score,
-        late_interaction=item.reranker_score if search.late_interaction else None,
-        language=search.language,
-    )
+    evidence = _evidence(search, item)
     return Passage(
         chunk_id=chunk.id,
         document_id=chunk.document_id,
@@ -157,4 +153,19 @@ def passage_of(search: Search, item: Ranked) -> Passage:
             fused=item.candidate.fused_score,
             reranker=item.reranker_score,
         ),
+    )
+
+
+def _evidence(search: Search, item: Ranked) -> Evidence:
+    words, statistics = search.words, search.statistics
+    # A year may stand in the document's name only.
+    named = f"{item.chunk.document.name}\n{item.text}"
+    return Evidence(
+        coverage=coverage(words, {word.term for word in item.words}, statistics),
+        cosine=item.candidate.vector_score,
+        late_interaction=item.reranker_score if search.late_interaction else None,
+        language=search.language,
+        closeness=closeness(words, item.text, item.words, statistics),
+        numbers=number_share(search.question, named),
+        names=name_share(search.question, named, search.language),
     )
