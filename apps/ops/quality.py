@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Case, Count, F, QuerySet, When, Window
+from django.db.models import Case, Count, F, When, Window
 from django.db.models.functions import RowNumber
 
 from apps.evals.models import Alert, EvalRun
@@ -69,22 +69,20 @@ def hnsw_indexes() -> list[AnnIndex]:
     return list(rows[:INDEXES_SHOWN])
 
 
-def _last_two_runs() -> QuerySet[EvalRun, dict[str, Any]]:
+def _last_two_runs() -> list[dict[str, Any]]:
     """Of each set, newest first. Runs that tried an index which is not in force do not count."""
     newest_first = Window(
         RowNumber(), partition_by=F("labelled_set_id"), order_by=F("created_at").desc()
     )
     runs = EvalRun.objects.filter(state=EvalRun.State.DONE, figures__questions__gt=0)
     ranked = runs.exclude(trigger=EvalRun.Trigger.GATE).annotate(rank=newest_first)
-    return (
-        ranked.filter(rank__lte=2)
-        .order_by("labelled_set_id", "rank")
-        .values(
-            *("id", "tenant_id", "labelled_set_id", "created_at", "sample"),
-            questions=F("figures__questions"),
-            final=F("figures__stages__final"),
-        )
+    rows = ranked.filter(rank__lte=2).order_by("labelled_set_id", "rank")
+    named = rows.values(
+        *("id", "tenant_id", "labelled_set_id", "created_at", "sample"),
+        questions=F("figures__questions"),
+        final=F("figures__stages__final"),
     )
+    return list(named)
 
 
 def _figures(rows: Sequence[dict[str, Any]], alerts: Mapping[uuid.UUID, int]) -> SetFigures:

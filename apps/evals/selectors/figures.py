@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from apps.evals.charts import Axis, Chart, Reading, Series, draw
+from apps.evals.figures import HOPS
 from apps.evals.metrics import METRICS, STAGES
 
 HEADLINES = ("ndcg@10", "recall@10", "recall@50")
@@ -96,8 +97,9 @@ def slice_rows(figures: Figures) -> list[MetricRow]:
 
 
 def hop_rows(figures: Figures) -> list[HopRow]:
-    """One row a hop, as it was measured."""
+    """One row a hop, in the order of the walk."""
     hops: Mapping[str, Figures] = figures.get("hops", {})
+    walk = [*(name for name in HOPS if name in hops), *(name for name in hops if name not in HOPS)]
     return [
         HopRow(
             name,
@@ -106,7 +108,7 @@ def hop_rows(figures: Figures) -> list[HopRow]:
             hop.get("p95_ms"),
             hop.get("skipped", 0),
         )
-        for name, hop in hops.items()
+        for name, hop in ((name, hops[name]) for name in walk)
     ]
 
 

@@ -45,8 +45,10 @@ def quality(request: TenantRequest) -> HttpResponse:
     tenant_id = request.access.tenant.id
     since = timezone.now() - timedelta(days=RECALL_DAYS)
     share = settings.RECALL_SAMPLE_SHARE
+    cards = [_card(request, each) for each in sets_for(request.access)]
     context = {
-        "cards": [_card(request, each) for each in sets_for(request.access)],
+        # What is measured comes before what is still to be.
+        "cards": sorted(cards, key=lambda card: not card["history"]),
         "alerts": list(alerts_to_show(tenant_id)),
         "recall": recall_by_plan(since, tenant_id=tenant_id),
         "recall_days": RECALL_DAYS,
