@@ -7,6 +7,7 @@ DocumentError
 ├── NameTaken            another collection has that name
 ├── CollectionGone       its collection was deleted meanwhile
 ├── NotRetryable         only a failed document can be tried again
+├── TagsRefused          too many tags, or one that is too long
 ├── FileMissing          the stored file is gone
 ├── StorageUnavailable   the file storage does not answer, or refuses
 ├── SourceError          a watched folder or prefix of a bucket
@@ -71,6 +72,10 @@ class CollectionGone(DocumentError):
 
 class NotRetryable(DocumentError):
     code = "not_retryable"
+
+
+class TagsRefused(DocumentError):
+    code = "tags_refused"
 
 
 class FileMissing(DocumentError):

@@ -139,7 +139,14 @@ def compare(*, tenant: Tenant, collection: Collection, item: Item) -> Outcome | 
     return _known(outcome, known) if known else None
 
 
-def send(*, tenant: Tenant, collection: Collection, item: Item, batch: Batch) -> Outcome:
+def send(
+    *,
+    tenant: Tenant,
+    collection: Collection,
+    item: Item,
+    batch: Batch,
+    tags: Sequence[str] = (),
+) -> Outcome:
     """Hand one file over; it has arrived when this returns without a failure."""
     outcome = Outcome(item.path)
     try:
@@ -151,6 +158,7 @@ def send(*, tenant: Tenant, collection: Collection, item: Item, batch: Batch) ->
                 path=item.path,
                 file=file,
                 batch=batch,
+                tags=tags,
             )
     except DuplicateDocument as exc:
         services.count_unchanged(batch=batch)

@@ -34,5 +34,6 @@ urlpatterns = [
     path(f"{_DOCUMENT}retry/", documents.retry, name="retry"),
     path(f"{_DOCUMENT}unlock/", documents.unlock, name="unlock"),
     path(f"{_DOCUMENT}decode/", documents.decode, name="decode"),
+    path(f"{_DOCUMENT}tags/", documents.tag, name="tag"),
     path(f"{_DOCUMENT}delete/", documents.delete, name="delete"),
 ]

@@ -21,8 +21,10 @@ from apps.documents.services.retrying import (
     retry_failed,
     unlock_document,
 )
+from apps.documents.services.tagging import clean_tags, set_tags, split_tags
 
 __all__ = [
+    "clean_tags",
     "count_unchanged",
     "create_collection",
     "delete_collection",
@@ -32,6 +34,8 @@ __all__ = [
     "receive_upload",
     "retry_document",
     "retry_failed",
+    "set_tags",
+    "split_tags",
     "unlock_document",
     "update_collection",
 ]

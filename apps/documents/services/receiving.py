@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import IO
 
 from django.db import IntegrityError, InterfaceError, OperationalError
@@ -12,6 +13,7 @@ from apps.documents.errors import CollectionGone, DuplicateDocument
 from apps.documents.models import Batch, Collection, Document, DocumentState
 from apps.documents.selectors import versions_of
 from apps.documents.services.common import audit, lock
+from apps.documents.services.tagging import clean_tags
 from apps.telemetry.hops import Trace
 from apps.telemetry.services import record_trace
 from apps.tenants.models import Tenant, User
@@ -47,12 +49,14 @@ def receive_upload(
     path: str,
     file: files.Chunked | IO[bytes],
     batch: Batch | None = None,
+    tags: Sequence[str] = (),
 ) -> Document:
     """Store one file and send it on its way.
 
     `path` is its name, or its path in the folder that is sent. Another file under the same path
-    becomes its next version; the one before answers until that is ready. The document counts once
-    its bytes are on disk and its row is committed; until then nothing is left of it.
+    becomes its next version; the one before answers until that is ready. Without `tags` it has
+    those of the version before. The document counts once its bytes are on disk and its row is
+    committed; until then nothing is left of it.
 
     Raises FileTooLarge, EmptyFile, CollectionGone, or DuplicateDocument, which carries the document
     that has the same bytes; where that is an earlier version under this path, the later ones are
@@ -69,6 +73,7 @@ def receive_upload(
             size_bytes=received.size_bytes,
             sha256=received.sha256,
             uploaded_by=user,
+            tags=clean_tags(tags),
         )
         document.name = document.path.rpartition("/")[2]
         trace.trace_id = document.id
@@ -123,6 +128,7 @@ def _insert(document: Document, user: User | None) -> None:
                 with tenant_scope(document.tenant_id):
                     _refuse_duplicate(document)
                     document.version = _next_version(document)
+                    document.tags = document.tags or _tags_before(document)
                     document.save(force_insert=True)
                     audit("document.uploaded", document, user)
                     jobs.submit(document)
@@ -156,6 +162,11 @@ def _withdraw_later_versions(document: Document) -> None:
         ).first()
         if current is not None:
             jobs.supersede(versions.filter(version__gt=current.version))
+
+
+def _tags_before(document: Document) -> list[str]:
+    newest = versions_of(document).values_list("tags", flat=True).first()
+    return list(newest or [])
 
 
 def _next_version(document: Document) -> int:

@@ -140,6 +140,29 @@ def unlock(
 
 @require_POST
 @tenant_page(Right.MANAGE_CORPUS)
+def tag(request: TenantRequest, collection_id: uuid.UUID, document_id: uuid.UUID) -> HttpResponse:
+    """Replace a document's tags by those typed, with commas between."""
+    found = find_document(request.access, document_id, collection_id)
+    context: dict[str, Any] = {"document": found, "collection": found.collection}
+    try:
+        services.set_tags(
+            tenant=request.access.tenant,
+            document=found,
+            actor=request.access.user,
+            tags=services.split_tags(request.POST.get("tags", "")),
+        )
+        context["saved"] = True
+    except DocumentError as exc:
+        context |= {"error": str(exc), "typed": request.POST.get("tags", "")[:1000]}
+    if request.htmx:
+        return render(request, "documents/_tags.html", context)
+    if "error" in context:
+        messages.error(request, context["error"])
+    return _to(request, found)
+
+
+@require_POST
+@tenant_page(Right.MANAGE_CORPUS)
 def delete(
     request: TenantRequest, collection_id: uuid.UUID, document_id: uuid.UUID
 ) -> HttpResponse:

@@ -13,7 +13,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from apps.documents import sending, services
-from apps.documents.errors import NameTaken
+from apps.documents.errors import NameTaken, TagsRefused
 from apps.documents.management.terminal import Progress, printable, table
 from apps.documents.models import Batch, Collection, DocumentState
 from apps.documents.sending import UNCHANGED, Answers, Follower, Found, Item, Outcome
@@ -34,6 +34,13 @@ class Command(BaseCommand):
         parser.add_argument("paths", nargs="+", metavar="PATH", help="a file or a folder")
         parser.add_argument("--tenant", required=True, help="the tenant's slug")
         parser.add_argument("--collection", required=True, help="the collection's name")
+        parser.add_argument(
+            "--tag",
+            action="append",
+            default=[],
+            metavar="TAG",
+            help="a tag for what is sent, to narrow searches by; may be given several times",
+        )
         parser.add_argument("--create", action="store_true", help="make it where there is none")
         parser.add_argument(
             "--wait", action="store_true", help="until every file is ready or has failed"
@@ -59,9 +66,10 @@ class Command(BaseCommand):
         answers = _answers(options)
         tenant = _tenant(options["tenant"])
         collection = _collection(tenant, options["collection"], create=options["create"])
+        tags = _tags(options["tag"])
         outcomes: list[Outcome] = []
         try:
-            self._send(tenant, collection, sending.find_files(sources), outcomes)
+            self._send(tenant, collection, sending.find_files(sources), outcomes, tags)
             follower = Follower(tenant=tenant, answers=answers, outcomes=outcomes)
             if options["retry"]:
                 follower.retry_failed()
@@ -76,7 +84,12 @@ class Command(BaseCommand):
             raise CommandError(f"{failed} of {len(outcomes)} files failed.", returncode=1)
 
     def _send(
-        self, tenant: Tenant, collection: Collection, found: Found, outcomes: list[Outcome]
+        self,
+        tenant: Tenant,
+        collection: Collection,
+        found: Found,
+        outcomes: list[Outcome],
+        tags: list[str],
     ) -> None:
         for link in found.links:
             self._note(f"Skipped {link}: a link that leads out of its folder.")
@@ -95,7 +108,9 @@ class Command(BaseCommand):
         for done, item in enumerate(fresh):
             progress.show(done, item.path)
             outcomes.append(
-                sending.send(tenant=tenant, collection=collection, item=item, batch=batch)
+                sending.send(
+                    tenant=tenant, collection=collection, item=item, batch=batch, tags=tags
+                )
             )
         progress.clear()
 
@@ -153,6 +168,13 @@ def _source(path: str) -> Path:
     if source.is_file() or source.is_dir():
         return source
     raise _wrong(f"There is no file or folder {path!r}. Check its name.")
+
+
+def _tags(given: list[str]) -> list[str]:
+    try:
+        return services.clean_tags(given)
+    except TagsRefused as exc:
+        raise _wrong(str(exc)) from exc
 
 
 def _answers(options: dict[str, Any]) -> Answers:
