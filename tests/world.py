@@ -129,7 +129,7 @@ def _evals(tenant: Tenant, user: User, document: Document, answer: Message) -> A
     question = LabelledQuestion.objects.create(
         tenant=tenant, labelled_set=labelled, key="1", text="When does it open?"
     )
-    Label.objects.create(
+    label = Label.objects.create(
         tenant=tenant, question=question, document=document, char_start=0, char_end=5
     )
     runs = [
@@ -162,6 +162,7 @@ def _evals(tenant: Tenant, user: User, document: Document, answer: Message) -> A
     return {
         "set_id": labelled.id,
         "question_id": question.id,
+        "label_id": label.id,
         "run_id": runs[0].id,
         "other_run_id": runs[1].id,
         "proposal_id": proposal.id,

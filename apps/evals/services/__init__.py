@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from apps.evals.services.labels import (
+    Marked,
     add_question,
     delete_label,
     delete_question,
@@ -18,6 +19,7 @@ from apps.evals.services.sets import (
 )
 
 __all__ = [
+    "Marked",
     "add_question",
     "create_set",
     "delete_label",
