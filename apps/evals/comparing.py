@@ -103,7 +103,7 @@ Metrics = Mapping[str, Mapping[str, float]]
 def compare(before: EvalRun, after: EvalRun, *, seed: int = 0) -> Comparison:
     """Paired by question; 2,000 resamples, drawn by `seed`. Both runs are of one tenant."""
     with tenant_scope(before.tenant_id):
-        old, new = _read(before), _read(after)
+        old, new = (_read(before.tenant_id, run) for run in (before, after))
     both = sorted(old.keys() & new.keys())
     alike = [each for each in both if old[each][0] == new[each][0]]
     pairs = {each: (old[each][1], new[each][1]) for each in alike}
@@ -124,9 +124,9 @@ def _stages(run: EvalRun) -> list[str]:
     return stages
 
 
-def _read(run: EvalRun) -> dict[uuid.UUID, tuple[str, Metrics]]:
+def _read(tenant_id: uuid.UUID, run: EvalRun) -> dict[uuid.UUID, tuple[str, Metrics]]:
     """Fingerprint and metrics of the questions that have an answer."""
-    rows = RunQuestion.objects.filter(tenant_id=run.tenant_id, run=run).exclude(metrics={})
+    rows = RunQuestion.objects.filter(tenant_id=tenant_id, run=run).exclude(metrics={})
     return {
         row[0]: (row[1], row[2])
         for row in rows.values_list("question_id", "fingerprint", "metrics")

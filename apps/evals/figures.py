@@ -13,6 +13,7 @@ import numpy as np
 from apps.evals.bootstrap import mean_intervals
 from apps.evals.metrics import METRICS
 from apps.evals.models import EvalRun, LabelledQuestion, RunQuestion
+from apps.retrieval.relevance import refusal_curve
 
 HOPS = ("embed", "search", "rerank")
 
@@ -141,8 +142,6 @@ def _refusals(
 ) -> list[tuple[float, float, float]]:
     if not answerable or not unanswerable:
         return []
-    from apps.retrieval.relevance import refusal_curve
-
     return list(
         refusal_curve(
             [each.relevance for each in answerable], [each.relevance for each in unanswerable]

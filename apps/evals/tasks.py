@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from apps.evals import running, scheduling
+from apps.evals import live_alerts, running, scheduling
 from apps.evals.tuning import jobs as tuning
 from apps.evals.tuning.working import tune_next
 from worker.tasks import QuietTask
@@ -23,6 +23,7 @@ def sweep_task() -> None:
 @shared_task(base=QuietTask, name="evals.schedule")
 def schedule_task() -> None:
     scheduling.start_due_runs()
+    live_alerts.check_live()
 
 
 @shared_task(base=QuietTask, name=tuning.TASK)
