@@ -1,4 +1,4 @@
-.PHONY: run test fast check bench bench-ingest soak setup clean
+.PHONY: run test fast check bench bench-ingest bench-search soak setup clean
 
 run: ## the one-machine stack; ONCE=1 ends it after the first answer, PORT= moves it
 	@scripts/serve
@@ -17,6 +17,9 @@ bench: ## measure the whole stack
 
 bench-ingest: ## measure ingestion: throughput, precision, fairness, memory, huge files; ONLY= chooses
 	@scripts/bench-ingest
+
+bench-search: ## measure vector search by tenant size: recall, latency, HNSW builds
+	@scripts/bench-search
 
 soak: ## kill every part again and again while documents are ingested; MINUTES= (10)
 	@scripts/soak

@@ -51,14 +51,13 @@ class Material:
     question_sources: Labels
 
 
-def load(passages: int, questions: int) -> Material:
-    """The first so many of each, in the fixed shuffled order; made where they are missing."""
+def load(passages: int | None = None, questions: int | None = None) -> Material:
+    """All, or the first so many of each in their fixed order; made where they are missing."""
     wanted, asked = passage_texts(), question_texts()
+    vectors = _vectors("passages", wanted, passages)
+    questioned = _vectors("questions", asked, questions)
     return Material(
-        _vectors("passages", wanted, passages),
-        wanted.sources[:passages],
-        _vectors("questions", asked, questions),
-        asked.sources[:questions],
+        vectors, wanted.sources[: len(vectors)], questioned, asked.sources[: len(questioned)]
     )
 
 
@@ -97,9 +96,9 @@ def _shuffled(found: dict[str, int]) -> Texts:
     return Texts([text for text, _ in pairs], np.array([source for _, source in pairs], np.int16))
 
 
-def _vectors(name: str, texts: Texts, count: int) -> Halves:
+def _vectors(name: str, texts: Texts, wanted: int | None) -> Halves:
     CACHE.mkdir(parents=True, exist_ok=True)
-    count = min(count, len(texts.texts))
+    count = min(wanted or len(texts.texts), len(texts.texts))
     encoder: LocalEncoder | None = None
     blocks = []
     for start in range(0, count, BLOCK):
