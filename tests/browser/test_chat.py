@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
 from tests.browser.conftest import NewVisitor
-from tests.browser.pages import Chat
+from tests.browser.pages import Chat, Visitor
 from tests.flows.library import Library, make_library
 from tests.running_stack import Stack
 
@@ -118,3 +118,80 @@ def test_a_member_sees_no_figures_and_a_corpus_admin_does(visit: NewVisitor, bee
             details.locator("summary").click()
             expect(details).to_contain_text("rerank", ignore_case=True)
             expect(details).to_contain_text("tokens")
+
+
+def test_a_thumb_is_given_changed_commented_and_taken_back(
+    visit: NewVisitor, bees: Library
+) -> None:
+    visitor = visit("member")
+    chat = Chat(visitor.page, bees)
+    chat.ask_and_wait(QUESTION)
+    form = chat.last.locator(".feedback")
+    good, bad = (form.get_by_role("button", name=f"{word} answer") for word in ("Good", "Bad"))
+    expect(form).to_contain_text("corpus admins review this question and its passages")
+    good.focus()
+    good.press("Enter")
+    expect(good).to_have_attribute("aria-pressed", "true")
+    expect(good).to_be_focused()
+    expect(chat.page.locator("#announcer")).to_have_text("Saved. Thank you.")
+    bad.click()
+    expect(bad).to_have_attribute("aria-pressed", "true")
+    expect(good).to_have_attribute("aria-pressed", "false")
+    form.get_by_role("textbox").fill("Which honey? <b>")
+    form.get_by_role("button", name="Save comment").click()
+    expect(form).to_contain_text("Saved with your comment.")
+    visitor.shoot("thumb")
+    chat.page.reload()
+    chat.wait_for_connection()
+    expect(form.get_by_role("textbox")).to_have_value("Which honey? <b>")
+    expect(bad).to_have_attribute("aria-pressed", "true")
+    bad.click()
+    expect(form).to_contain_text("Taken back.")
+    expect(bad).to_have_attribute("aria-pressed", "false")
+    expect(form.get_by_role("textbox")).to_have_count(0)
+
+
+def test_a_thumb_works_without_script(browser: Browser, stack: Stack, bees: Library) -> None:
+    context = browser.new_context(base_url=stack.url)
+    visitor = Visitor(context.new_page(), stack)
+    visitor.bring_session("member")
+    chat = Chat(visitor.page, bees)
+    chat.ask_and_wait(QUESTION)
+    plain = browser.new_context(
+        base_url=stack.url, java_script_enabled=False, storage_state=context.storage_state()
+    )
+    page = plain.new_page()
+    page.goto(chat.page.url)
+    page.get_by_role("button", name="Good answer").click()
+    expect(page).to_have_url(re.compile(r"/chat/[0-9a-f-]{36}/#answer-[0-9a-f-]{36}$"))
+    expect(page.get_by_role("button", name="Good answer")).to_have_attribute("aria-pressed", "true")
+    page.get_by_role("button", name="Good answer").click()
+    expect(page.get_by_role("button", name="Good answer")).to_have_attribute(
+        "aria-pressed", "false"
+    )
+    plain.close()
+    context.close()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_what_a_follow_up_was_searched_as_is_shown(
+    visit: NewVisitor, bees: Library, width: int
+) -> None:
+    visitor = visit("corpus-admin", width=width)
+    chat = Chat(visitor.page, bees)
+    chat.ask_and_wait(QUESTION)
+    expect(chat.last.locator(".answer-searched")).to_be_hidden()
+    chat.ask_and_wait("and in July?")
+    searched = chat.last.locator(".answer-searched")
+    expect(searched).to_contain_text("bees of Aldern")
+    expect(searched).to_contain_text("July")
+    details = chat.last.locator(".answer-details")
+    details.locator("summary").click()
+    expect(details).to_contain_text("Searched as (put together by rule)")
+    expect(details).to_contain_text("rewrite")
+    visitor.shoot(f"searched-as-{width}")
+    chat.page.reload()
+    chat.wait_for_connection()
+    expect(chat.last.locator(".answer-searched")).to_contain_text("bees of Aldern")
+    wide = chat.page.evaluate("document.documentElement.scrollWidth")
+    assert wide <= width

@@ -99,9 +99,12 @@ async def _rewrite(request: AnswerRequest, hop: Hop) -> Standalone:
             hop.end_as("degraded", code)
             notice = REWRITER_DOWN
         else:
+            if text and text.casefold() != request.question.casefold():
+                return Standalone(text, "model")
+            if text and dependence == "possible":
+                return as_asked
             if text:
-                changed = text.casefold() != request.question.casefold()
-                return Standalone(text, "model") if changed else as_asked
+                hop.set(refused="unchanged")  # a lazy model repeats "why?" word for word
     if dependence != "certain":
         return Standalone(request.question, "none", notice)
     limit = settings.QUESTION_MAX_CHARS
