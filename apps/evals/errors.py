@@ -9,6 +9,7 @@ EvalsError
 ├── QuestionRefused      no text, or more of it than is searched
 ├── NothingToMeasure     the set has no question with a label or without an answer
 ├── FolderUnreadable     a folder is not in BEIR layout, or a line of it is broken
+├── ProposalDone         somebody has reviewed the proposal already
 └── PlaceGone            a document or passage was deleted or cut anew meanwhile
 """
 
@@ -44,6 +45,10 @@ class SetGone(EvalsError):
 
 class QuestionRefused(EvalsError):
     code = "question_refused"
+
+
+class ProposalDone(EvalsError):
+    code = "proposal_done"
 
 
 class PlaceGone(EvalsError):

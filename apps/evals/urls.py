@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.evals.views import alerts, comparing, overview, recall, runs, search, sets, tuning
+from apps.evals.views import (
+    alerts,
+    comparing,
+    overview,
+    proposals,
+    recall,
+    runs,
+    search,
+    sets,
+    tuning,
+)
 
 app_name = "evals"
 
@@ -19,6 +29,8 @@ urlpatterns = [
     path("search/results/", search.search_results, name="search_results"),
     path("search/marking/", search.marking, name="marking"),
     path("search/mark/", search.mark, name="mark"),
+    path("quality/proposals/", proposals.proposals, name="proposals"),
+    path("quality/proposals/<uuid:proposal_id>/", proposals.review, name="review"),
     path("quality/sets/", sets.set_list, name="set_list"),
     path("quality/sets/new/", sets.set_new, name="set_new"),
     path(_SET, sets.labelled_set, name="set"),

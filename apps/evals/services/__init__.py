@@ -11,6 +11,12 @@ from apps.evals.services.labels import (
     mark_unanswerable,
     update_question,
 )
+from apps.evals.services.proposals import (
+    collect_proposals,
+    dismiss_proposal,
+    reopen_proposal,
+    take_proposal,
+)
 from apps.evals.services.sets import (
     create_set,
     delete_set,
@@ -21,13 +27,17 @@ from apps.evals.services.sets import (
 __all__ = [
     "Marked",
     "add_question",
+    "collect_proposals",
     "create_set",
     "delete_label",
     "delete_question",
     "delete_set",
+    "dismiss_proposal",
     "import_plan",
     "mark_passage",
     "mark_unanswerable",
+    "reopen_proposal",
+    "take_proposal",
     "update_question",
     "update_set",
 ]
