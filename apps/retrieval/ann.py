@@ -41,7 +41,7 @@ EXTRA_KEPT = timedelta(hours=24)
 RETRY_AFTER = timedelta(minutes=15)
 _LOCK = 7_201_963_411  # one number of the database's, for all who build
 # The builder's connection is looked at so often: an index for a dead worker is given up.
-_CLIENT_CHECK = "10s"
+_CLIENT_CHECK = "2s"
 _MEMORY_LEAST_KB = 64 * 1024
 # A build is known by what is searched: of those in the making, `ensure_ann` is asked.
 _KEPT_IN_STEP = ("ready", "switched", "back")

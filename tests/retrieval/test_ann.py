@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from datetime import timedelta
@@ -14,9 +18,15 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from apps.documents.models import Collection
-from apps.retrieval import ann, vectors
+from apps.retrieval import ann, slots, vectors
 from apps.retrieval.errors import AnnBuildFailed
-from apps.retrieval.models import AnnIndex, CollectionStatistics, EmbeddingIndex, SearchProfile
+from apps.retrieval.models import (
+    AnnIndex,
+    ChunkVector,
+    CollectionStatistics,
+    EmbeddingIndex,
+    SearchProfile,
+)
 from apps.retrieval.options import SearchOptions
 from apps.retrieval.plans import SearchPlan, hnsw_plan, plan_search
 from apps.tenants.models import Tenant
@@ -166,6 +176,62 @@ def test_a_killed_build_is_built_anew(large: Large) -> None:
     row.refresh_from_db()
     assert row.state == "ready"
     assert hnsw_indexes() == {ann.name_of(row): True}
+
+
+@pytest.mark.slow
+def test_a_worker_killed_with_its_build_is_replaced_by_the_next(large: Large) -> None:
+    """Its session in PostgreSQL notices, gives the build up, and lets go of the lock."""
+    blocker = psycopg.connect(**connection.get_connection_params())
+    blocker.execute("UPDATE search.chunkvector SET slot = slot WHERE chunk_id = %s",
+                    [large.chunk_ids[0]])  # fmt: skip
+    worker = subprocess.Popen(
+        [sys.executable, "-c", "import django; django.setup(); "
+         "from django.conf import settings; settings.HNSW_ABOVE_CHUNKS = 500; "
+         "from apps.retrieval import ann; ann.tend()"],
+        env={**os.environ, "DJANGO_SETTINGS_MODULE": "ragsite.settings"},
+    )  # fmt: skip
+    _wait_for("SELECT count(*) = 1 FROM pg_stat_progress_create_index")
+    worker.kill()
+    worker.wait()
+    ann.tend()  # the lock is still held: it returns at once
+    assert False in hnsw_indexes().values()
+    _wait_for("SELECT count(*) = 0 FROM pg_locks WHERE locktype = 'advisory'")
+    blocker.close()
+    ann.tend()
+    row = AnnIndex.objects.get()
+    assert row.state == "ready"
+    assert hnsw_indexes() == {ann.name_of(row): True}
+
+
+def _wait_for(query: str) -> None:
+    deadline = time.monotonic() + 30
+    with connection.cursor() as cursor:
+        while time.monotonic() < deadline:
+            cursor.execute(query)
+            if cursor.fetchone()[0]:
+                return
+            time.sleep(0.05)
+    pytest.fail(f"never true: {query}")
+
+
+def test_an_index_in_a_partition_of_its_own_is_built_there(large: Large) -> None:
+    slots.ensure_partition(3)
+    try:
+        with tenant_scope(large.tenant.id):
+            EmbeddingIndex.objects.filter(id=large.index.id).update(slot=3)
+            ChunkVector.objects.filter(index=large.index).update(slot=3)
+        large.index.refresh_from_db()
+        row = ann.ensure_ann(index=large.index)
+        plan = hnsw_plan(row, SearchOptions(), rows=600)
+        explained = explain(large, plan)
+        assert f"using {ann.name_of(row)} on chunkvector_3" in explained
+        assert "chunkvector_0" not in explained
+    finally:
+        slots.drop_partition(3)
+    assert hnsw_indexes() == {}
+    ann.tend()  # it is missed, and the partition with it: said, and tried later
+    row.refresh_from_db()
+    assert (row.state, row.error_code) == ("failed", "sql_42P01")
 
 
 def test_an_index_that_was_built_by_a_worker_killed_afterwards_is_taken_over(large: Large) -> None:
