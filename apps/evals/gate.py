@@ -40,8 +40,8 @@ TOP = 10
 
 def register() -> None:
     """Have retrieval ask both checks of every build."""
-    gates.register(LABELLED, check_labelled_sets)
-    gates.register(SHADOW, check_real_questions)
+    gates.register(LABELLED, check_labelled_sets, title="As much is found on labelled sets")
+    gates.register(SHADOW, check_real_questions, title="Recent questions in both")
 
 
 def check_labelled_sets(build: IndexBuild) -> GateResult:

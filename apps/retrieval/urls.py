@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.retrieval import views
+from apps.retrieval import embedding_page, views
 
 app_name = "retrieval"
 
@@ -14,4 +14,7 @@ urlpatterns = [
         views.try_question,
         name="try_question",
     ),
+    path("quality/embedding/", embedding_page.embedding, name="embedding"),
+    path("quality/embedding/start/", embedding_page.start, name="start_build"),
+    path("quality/embedding/<uuid:build_id>/", embedding_page.change, name="change_build"),
 ]

@@ -215,7 +215,7 @@ def test_gates_of_other_rooms_are_asked_until_they_know(
         seen.append(gates.last_result(build, "compared"))
         return answers.pop(0)
 
-    gates.register("compared", compare)
+    gates.register("compared", compare, title="Compared")
     add_ready(collection, ["cat sat"])
     build = start(tenant, model)
     work()

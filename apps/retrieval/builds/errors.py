@@ -7,13 +7,12 @@ BuildError
 ├── ModelUnreachable     the model does not answer, or cannot be loaded        (retryable)
 ├── LengthsInvalid       passages cannot be cut like that
 ├── NotNow               the build is not in a state for what was asked
-├── GateRefused          a gate has not been passed, and no reason was given to go through
-└── ReasonMissing        a gate was to be overridden without a reason
+└── GateRefused          a gate has not been passed, and no reason was given to go through
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from apps.retrieval.errors import RetrievalError
 
@@ -73,16 +72,10 @@ class NotNow(BuildError):
 class GateRefused(BuildError):
     code = "gate_refused"
 
-    def __init__(self, gates: Sequence[str]) -> None:
+    def __init__(self, gates: Mapping[str, str]) -> None:
+        """`gates`: by name, what they are called on pages."""
         super().__init__(
-            f"Not put in force: {', '.join(gates)}. Wait until that is right, or give a reason "
-            "for going on all the same."
+            f"Not put in force. Not passed: {'; '.join(gates.values())}. Wait until that is "
+            "right, or give a reason for going on all the same."
         )
         self.gates = tuple(gates)
-
-
-class ReasonMissing(BuildError):
-    code = "reason_missing"
-
-    def __init__(self) -> None:
-        super().__init__("Say why the index is to be put in force although a gate refuses it.")

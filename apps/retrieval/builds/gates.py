@@ -37,17 +37,30 @@ class GateResult:
 
 Check = Callable[[IndexBuild], GateResult]
 _CHECKS: dict[str, Check] = {}
+_TITLES: dict[str, str] = {}
 
 
-def register(name: str, check: Check) -> None:
+def register(name: str, check: Check, *, title: str) -> None:
     """Have `check` asked of every build; one that was registered by that name is replaced."""
     _CHECKS[name] = check
+    _TITLES[name] = title
+
+
+def title_of(name: str) -> str:
+    """What a gate is called on pages."""
+    return _TITLES.get(name, name)
 
 
 def last_result(build: IndexBuild, name: str) -> Verdict:
     """What a gate said the last time; empty where it has not been asked since."""
     found: Verdict = build.gates.get("results", {}).get(name, {})
     return found
+
+
+def titled_results(build: IndexBuild) -> list[dict[str, Any]]:
+    """What the gates have said so far, as pages show it."""
+    results: dict[str, dict[str, Any]] = build.gates.get("results", {})
+    return [{**results[name], "title": title_of(name)} for name in _CHECKS if name in results]
 
 
 def ask(claim: BuildClaim, build: IndexBuild) -> bool:
@@ -116,5 +129,5 @@ def _target(build: IndexBuild) -> EmbeddingIndex:
     return build.target
 
 
-register(COMPLETE, check_complete)
-register(SEARCH_PLAN, check_search_plan)
+register(COMPLETE, check_complete, title="Every document is in it")
+register(SEARCH_PLAN, check_search_plan, title="It can be searched fast")

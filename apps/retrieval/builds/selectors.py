@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 
-from django.db.models import Exists, OuterRef, QuerySet, Sum
+from django.db.models import Count, Exists, OuterRef, QuerySet, Sum
 
 from apps.documents.models import Chunk, Document, DocumentState
 from apps.retrieval.models import (
@@ -16,6 +16,8 @@ from apps.retrieval.models import (
     IndexedDocument,
     SwitchOverride,
 )
+
+_ROW_BYTES = 128
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,25 @@ class Progress:
     @property
     def percent(self) -> int:
         return 100 * self.passages_done // self.passages if self.passages else 100
+
+
+@dataclass(frozen=True)
+class IndexFigures:
+    """What an index holds. The size is what its vectors take without their indexes."""
+
+    documents: int
+    passages: int
+    size_bytes: int
+
+
+def index_figures(index: EmbeddingIndex) -> IndexFigures:
+    """Counted by what is marked as wholly in it."""
+    marks = IndexedDocument.objects.filter(tenant_id=index.tenant_id, index=index)
+    counted = marks.aggregate(passages=Sum("chunk_count"), documents=Count("id"))
+    passages = int(counted["passages"] or 0)
+    # Two bytes a dimension, and a row's header with its five identifiers.
+    size_bytes = passages * (2 * index.dimensions + _ROW_BYTES)
+    return IndexFigures(int(counted["documents"]), passages, size_bytes)
 
 
 def missing_documents(index: EmbeddingIndex) -> QuerySet[Document]:

@@ -44,7 +44,7 @@ def switch(
         build = _hold(tenant, build_id, State.READY, State.BACK)
         refused = gates.refused(build)
         if refused and not reason.strip():
-            raise errors.GateRefused(refused)
+            raise errors.GateRefused({name: gates.title_of(name) for name in refused})
         if refused:
             SwitchOverride.objects.create(
                 tenant=tenant, build=build, reason=reason.strip()[:REASON_MAX_CHARS], by=user
