@@ -74,3 +74,21 @@ def test_a_candidate_the_reranker_cannot_read_counts_as_its_mean() -> None:
 def test_a_reranker_that_could_read_none_has_no_say() -> None:
     candidates = [Candidate(A, 0.9, 9.0, 2.0), Candidate(B, 0.8, 8.0, 0.0)]
     assert combine(candidates, [None, None]) == pytest.approx([2.0, -2.0])
+
+
+def test_cosines_that_hardly_differ_do_not_outvote_words() -> None:
+    near = {A: 0.7001, B: 0.7, C: 0.7}
+    assert fuse(near, {B: 3.0, C: 1.0})[0].chunk_id == B
+    apart = standardise([0.7001, 0.7, 0.7], least_spread=0.02)
+    assert np.abs(apart).max() < 0.01
+
+
+def test_one_candidate_is_one_candidate() -> None:
+    [only] = fuse({A: 0.9}, {A: 3.0})
+    assert (only.chunk_id, only.fused_score) == (A, 0.0)
+    assert combine([only], [0.8]) == [0.0]
+
+
+def test_equal_scores_everywhere_leave_the_order_of_the_ids() -> None:
+    same = {C: 0.5, A: 0.5, B: 0.5}
+    assert [each.chunk_id for each in fuse(same, same)] == [A, B, C]

@@ -98,7 +98,7 @@ def _unfit(search: Search, reranker: Reranker | None) -> str:
     """Why the reranker has no say in this question; "" where it has."""
     if reranker is None:
         return "off"
-    if reranker.name == LATE_INTERACTION and search.vector is None:
+    if reranker.name == LATE_INTERACTION and search.options.vectors and search.vector is None:
         # The same model: it does not know the language either, or is down as well.
         return "embedding model not used"
     if not embedders.reranker_knows(search.index, reranker, search.language):
