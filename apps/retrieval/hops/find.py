@@ -37,7 +37,7 @@ def find(search: Search, hop: Hop) -> list[tuple[Candidate, Chunk]]:
         with _timed(hop, "text_ms"):
             by_word, by_vector = _searchable(search, by_word, by_vector)
             fused = fusion.fuse(by_vector, by_word)
-            best = fused[: max(search.limit, search.options.rerank_candidates)]
+            best = fused[: search.texts_wanted]
             chunks = selectors.read_chunks(search.tenant_id, [each.chunk_id for each in best])
     search.note_order("bm25", by_word)
     search.note_order("vectors", by_vector)
@@ -81,6 +81,7 @@ def _search_vectors(search: Search, by_word: Found, hop: Hop) -> Found:
     if search.index is None or search.vector is None:
         hop.set(plan="none")
         return {}
+    hop.set(index=str(search.index.id))
     found = _nearest(search, search.index, search.vector, hop)
     rest = [chunk for chunk in by_word if chunk not in found]
     return found | vectors.score(index=search.index, chunk_ids=rest, question=search.vector)
