@@ -183,3 +183,13 @@ def test_a_reranking_model_has_no_say_in_languages_it_was_not_declared_for(
     settings.RERANKER_LANGUAGES = ["en"]
     _, hop = ask(collection, "黑豹队的防守怎么样？")
     assert (hop.status, hop.attributes["reason"]) == ("skipped", "language unknown to the reranker")
+
+
+@pytest.mark.usefixtures("embedder", "reranker")
+def test_copies_leave_room_for_others_however_many_are_asked_for(collection: Collection) -> None:
+    add(collection, *(f"battery note {word} here" for word in "abcdefghijklmnopqrstuvwxyz"))
+    for _ in range(3):
+        add(collection, "battery note a here")
+    found, hop = ask(collection, "battery note", limit=20, options=SearchOptions(explain=True))
+    assert len(found.passages) == 20
+    assert len({passage.text for passage in found.passages}) == 20

@@ -50,10 +50,16 @@ class Search:
         """Of the chunks that are searched."""
         return self.index.generation if self.index else 0
 
+    @property
+    def texts_wanted(self) -> int:
+        """Candidates whose text is read: some to spare, to stand in for copies."""
+        spare = self.limit // 4 if self.options.diversify else 0
+        return max(self.limit + spare, self.options.rerank_candidates)
+
     def note_order(self, stage: str, scores: Mapping[uuid.UUID, float]) -> None:
-        """Remember a stage's chunks with their scores, best first."""
+        """Remember a stage's chunks with their scores, best first; of equal ones as they came."""
         if self.options.explain:
-            self.orders[stage] = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+            self.orders[stage] = sorted(scores.items(), key=lambda item: -item[1])
 
 
 def skip(hop: Hop, reason: str) -> None:
