@@ -5,8 +5,8 @@ count of those done, in one transaction, so a killed run goes on from there.
 
 A degraded search (embedder or reranker down) would be measured as a worse one. The run pauses
 instead and asks that question again; where that does not help, the question counts as degraded,
-and a run with more than a few of those fails with the notice's code. Runs with any are not
-compared by the alerts.
+and a run with more than a few of those, or half of its questions, fails with the notice's code.
+Runs with any are not compared by the alerts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from django.db.models import Q
 from django.db.models.functions import Now
 
 from apps.evals import alerts, claims
@@ -160,14 +159,14 @@ def work(
         if until is not None and time.monotonic() > until and got_further:
             return claims.give_back(claim, got_further=True)
         result = ask(job.plan, asked)
-        if result.notices and claim.attempt < ATTEMPTS_MAX and not job.degraded:
+        if result.notices and claim.attempt < ATTEMPTS_MAX and not job.notices:
             logger.warning("run %s pauses: %s", claim.run_id, ", ".join(result.notices))
             return claims.give_back(claim, pause_s=PAUSE_S, got_further=got_further)
         if not _write(claim, result, job):
             return None
-        job.degraded += bool(result.notices)
-        if job.degraded > DEGRADED_MAX:
-            return claims.fail(claim, result.notices[0] if result.notices else "degraded")
+        job.notices += result.notices[:1]
+        if len(job.notices) > min(DEGRADED_MAX, job.total / 2):
+            return claims.fail(claim, job.notices[-1])
         got_further = True
         on_done()
     return _finish(claim)
@@ -180,7 +179,8 @@ class _Job:
     plan: Plan
     labelled_set_id: uuid.UUID
     left: list[uuid.UUID]
-    degraded: int  # questions so far
+    total: int
+    notices: list[str]  # one a question that was degraded
 
 
 def _read_job(claim: RunClaim) -> _Job | None:
@@ -197,6 +197,7 @@ def _read_job(claim: RunClaim) -> _Job | None:
             claims.fail(claim, "index_gone")
             return None
         results = RunQuestion.objects.filter(tenant_id=claim.tenant_id, run_id=run.id)
+        degraded = results.exclude(notices=[])
         done = set(results.values_list("question_id", flat=True))
         chosen = chosen_ids(run.labelled_set, sample=run.sample, seed=run.seed)
         return _Job(
@@ -211,7 +212,8 @@ def _read_job(claim: RunClaim) -> _Job | None:
             ),
             labelled_set_id=run.labelled_set_id,
             left=[each for each in chosen if each not in done],
-            degraded=results.filter(~Q(notices=[])).count(),
+            total=run.total,
+            notices=[codes[0] for codes in degraded.values_list("notices", flat=True)],
         )
 
 
