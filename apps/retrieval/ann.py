@@ -43,7 +43,8 @@ _LOCK = 7_201_963_411  # one number of the database's, for all who build
 # The builder's connection is looked at so often: an index for a dead worker is given up.
 _CLIENT_CHECK = "2s"
 _MEMORY_LEAST_KB = 64 * 1024
-# A build is known by what is searched: of those in the making, `ensure_ann` is asked.
+# Embedding indexes that a switch may put in force. While one is still being filled it gets no HNSW
+# index by itself; whoever is about to switch asks for it.
 _KEPT_IN_STEP = ("ready", "switched", "back")
 _OPEN = (*_KEPT_IN_STEP, "building", "paused")
 
@@ -174,12 +175,12 @@ def _wanted_indexes() -> list[EmbeddingIndex]:
 def _drop_unwanted(session: Session) -> None:
     counts = _chunk_counts()
     builds = IndexBuild.objects.filter(state__in=_OPEN)
-    used = set(EmbeddingIndex.objects.filter(active=True).values_list("id", flat=True))
-    used |= {each for pair in builds.values_list("source", "target") for each in pair if each}
+    in_builds = {each for pair in builds.values_list("source", "target") for each in pair}
     for ann in list(AnnIndex.objects.select_related("index")):
         chunks = counts.get((ann.tenant_id, ann.index.generation), 0)
         small = chunks < SHRUNK * settings.HNSW_ABOVE_CHUNKS
-        if small or ann.index_id not in used or _is_left_over(ann):
+        used = ann.index.active or ann.index_id in in_builds
+        if small or not used or _is_left_over(ann):
             _drop(session, ann)
 
 

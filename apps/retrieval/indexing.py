@@ -29,7 +29,7 @@ from apps.retrieval.models import EmbeddingIndex
 from apps.telemetry.hops import Trace
 from apps.telemetry.services import record_trace
 from apps.tenants.scope import tenant_scope
-from worker.enqueue import enqueue
+from worker.enqueue import enqueue, wake
 
 RETRY_S = 15.0  # while the embedder stays away
 # Larger documents are indexed piece by piece (see `staging`), and give way to other documents when
@@ -142,6 +142,7 @@ def _index_in_pieces(work: Work, index: EmbeddingIndex, embedder: Embedder) -> N
         _mark_ready(work)
         staging.publish(work.document, index)
         _weigh_where_drifted(work.document, index)
+        wake("retrieval.tend_ann_indexes")  # the tenant may have become a large one
 
 
 def _mark_ready(work: Work) -> None:

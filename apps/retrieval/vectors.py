@@ -64,6 +64,10 @@ def search(
         document_ids=document_ids,
         plan=plan,
     )
+    if rest and not connection.in_atomic_block:
+        raise RuntimeError(
+            "A search with an HNSW plan needs a transaction: its settings last as long."
+        )
     found: list[tuple[uuid.UUID, float]] = []
     with connection.cursor() as cursor:
         cursor.execute(first.sql, first.parameters)
