@@ -10,7 +10,7 @@ from apps.evals.asking import Plan, ask
 from apps.evals.models import LabelledQuestion
 from apps.evals.questions import Asked, read_questions
 from apps.evals.tuning.grid import Depth
-from apps.evals.tuning.measuring import Ground
+from apps.evals.tuning.measuring import Ground, order_of
 from apps.tenants.scope import tenant_scope
 
 # nDCG@10 of so many questions is known to about ±.07; each is searched once by every depth.
@@ -42,11 +42,9 @@ def labelled_questions(tenant_id: uuid.UUID, *, seed: uuid.UUID) -> list[Searche
 def ask_depths(
     ground: Ground, depths: Sequence[Depth], question: Searched, *, turn: int
 ) -> list[dict[str, float]]:
-    """One question by every depth, beginning with that of `turn`; samples in the depths' order."""
-    samples: dict[int, dict[str, float]] = {}
-    for step in range(len(depths)):
-        place = (turn + step) % len(depths)
-        samples[place] = _ask(ground, depths[place], question)
+    """One question by every depth, in the order of `turn`; samples in the depths' order."""
+    order = order_of(turn, len(depths))
+    samples = {place: _ask(ground, depths[place], question) for place in order}
     return [samples[place] for place in range(len(depths))]
 
 

@@ -26,7 +26,9 @@ class TuneForm(forms.Form):
     """Values separated by commas or spaces; an empty field stays as it is in force."""
 
     goal = forms.FloatField(label="Recall goal", min_value=0.5, max_value=1.0, initial=0.98)
-    k = forms.IntegerField(label="Among the nearest", min_value=1, max_value=1000, initial=20)
+    k = forms.IntegerField(
+        label="k, the nearest that recall looks at", min_value=1, max_value=1000, initial=20
+    )
 
     def __init__(self, *args: Any, in_force: SearchOptions, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

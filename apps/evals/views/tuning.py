@@ -12,6 +12,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from apps.evals.models import TuneRun
 from apps.evals.tuning.applying import apply_curve, curves_of, get_curve
+from apps.evals.tuning.builds import NotReady
 from apps.evals.tuning.charting import depth_chart, recall_chart
 from apps.evals.tuning.errors import TuningError
 from apps.evals.tuning.forms import TuneForm
@@ -19,9 +20,9 @@ from apps.evals.tuning.jobs import UNFINISHED, cancel_curve, start_curve
 from apps.evals.tuning.measuring import survey
 from apps.evals.tuning.proposing import EXACT, PIPELINE, RULE, VECTORS
 from apps.evals.tuning.wording import changes_of, failure_of, label_of, questions_of, verdict_of
-from apps.retrieval.ann import ann_states
+from apps.retrieval.ann import AnnState, ann_states
 from apps.retrieval.errors import RetrievalError
-from apps.retrieval.models import SearchProfile
+from apps.retrieval.models import AnnIndex, SearchProfile
 from apps.retrieval.options import options_for
 from apps.retrieval.profiles import profiles_of, restore_profile, restore_settings
 from apps.tenants.access import Right, TenantRequest, tenant_page
@@ -147,6 +148,17 @@ def _overview(request: TenantRequest, form: TuneForm) -> dict[str, Any]:
     }
 
 
+def _building(curve: TuneRun) -> list[AnnState]:
+    """The HNSW indexes that an unfinished curve waits for."""
+    if curve.error_code != NotReady.code or curve.state not in UNFINISHED:
+        return []
+    return [
+        each
+        for each in ann_states(curve.tenant_id)
+        if each.ann.index_id == curve.index_id and each.ann.state == AnnIndex.State.BUILDING
+    ]
+
+
 def _shown(curve: TuneRun) -> dict[str, Any]:
     """Tables hold each point with its place, by which it is applied."""
     points = [(n, label_of(point), point) for n, point in enumerate(curve.points)]
@@ -157,6 +169,7 @@ def _shown(curve: TuneRun) -> dict[str, Any]:
         "curve": curve,
         "unfinished": curve.state in UNFINISHED,
         "failure": failure_of(curve),
+        "building": _building(curve),
         "questions": questions_of(curve),
         "verdict": verdict_of(curve),
         "changes": changes_of(curve),
