@@ -190,6 +190,6 @@ def test_copies_leave_room_for_others_however_many_are_asked_for(collection: Col
     add(collection, *(f"battery note {word} here" for word in "abcdefghijklmnopqrstuvwxyz"))
     for _ in range(3):
         add(collection, "battery note a here")
-    found, hop = ask(collection, "battery note", limit=20, options=SearchOptions(explain=True))
+    found, _ = ask(collection, "battery note", limit=20, options=SearchOptions(explain=True))
     assert len(found.passages) == 20
     assert len({passage.text for passage in found.passages}) == 20

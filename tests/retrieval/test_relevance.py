@@ -45,6 +45,10 @@ def test_a_number_a_name_or_a_sentence_that_is_missing_makes_it_less_so() -> Non
     assert relevance(without_number) < settings.NOT_FOUND_BELOW
 
 
+def test_a_number_that_is_missing_does_not_sink_a_passage_that_fits_in_all_else() -> None:
+    assert relevance(Evidence(1.0, 0.8, 0.9, "en", numbers=0.0)) > settings.NOT_FOUND_BELOW
+
+
 def test_the_curve_says_what_each_limit_refuses() -> None:
     curve = {limit: (good, bad) for limit, good, bad in refusal_curve([0.5, 0.9], [0.1, 0.42, 0.8])}
     assert curve[0.0] == (0.0, 0.0)
