@@ -987,3 +987,36 @@ class TestDescription:
         made = writer.post("/batches", {"collection_id": str(writer.collection.id)})
         check(made, "post", "/batches")
         check(writer.get(f"/batches/{made.json()['batch']['id']}"), "get", "/batches/{batch_id}")
+
+
+@pytest.mark.django_db
+class TestTags:
+    def test_tags_come_with_an_upload(self, writer: Program) -> None:
+        answer = writer.client.post(
+            API + writer.uploads,
+            b"Leave.",
+            "application/octet-stream",
+            query_params={"path": "a.txt", "tags": "Policies, 2026"},
+        )
+        assert answer.json()["document"]["tags"] == ["2026", "policies"]
+
+    def test_the_same_answer_again_holds_them(self, writer: Program) -> None:
+        for _ in range(2):
+            answer = writer.client.post(
+                API + writer.uploads,
+                b"Leave.",
+                "application/octet-stream",
+                query_params={"path": "a.txt", "tags": "policies"},
+                headers={"Idempotency-Key": "once"},
+            )
+            assert answer.json()["document"]["tags"] == ["policies"]
+        assert "policies" not in str(IdempotencyKey.objects.get().answer)
+
+    def test_too_many_tags_are_refused(self, writer: Program) -> None:
+        answer = writer.client.post(
+            API + writer.uploads,
+            b"Leave.",
+            "application/octet-stream",
+            query_params={"path": "a.txt", "tags": ",".join(map(str, range(30)))},
+        )
+        assert (answer.status_code, answer.json()["error"]["code"]) == (422, "tags_refused")

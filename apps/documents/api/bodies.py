@@ -25,11 +25,14 @@ _TAIL_BYTES = 4096  # enough for a boundary (70 characters) and what little may 
 
 @dataclass(frozen=True)
 class Sent:
-    """A file, the path that it is to have, and the batch that it belongs to ("": none)."""
+    """A file, the path that it is to have, the batch that it belongs to ("": none), and its tags
+    with commas between.
+    """
 
     file: Chunked
     path: str
     batch: str
+    tags: str = ""
 
 
 @contextmanager
@@ -50,10 +53,16 @@ def sent_file(request: HttpRequest) -> Iterator[Sent]:
             words = "Send multipart/form-data with the field “file”, or the file as the body."
             raise ApiError(415, "content_type", words)
         with _form(request) as (fields, file):
-            yield Sent(file, _path(fields.get("path", file.name or "")), fields.get("batch", ""))
+            path = _path(fields.get("path", file.name or ""))
+            yield Sent(file, path, fields.get("batch", ""), fields.get("tags", ""))
     else:
         query = request.GET
-        yield Sent(_Body(request), _path(query.get("path")), query.get("batch", ""))
+        yield Sent(
+            _Body(request),
+            _path(query.get("path")),
+            query.get("batch", ""),
+            query.get("tags", ""),
+        )
 
 
 @contextmanager

@@ -34,7 +34,7 @@ _KEY_MAX_CHARS = 255
 _RETRY_AFTER_S = 2
 # What a document is called, and its content's hash, are read from its row when they are told
 # again: they must be gone when the document is.
-_OF_THE_ROW = ("path", "name", "sha256")
+_OF_THE_ROW = ("path", "name", "sha256", "tags")
 
 _TAKE = """
     INSERT INTO documents_idempotencykey AS known

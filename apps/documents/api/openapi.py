@@ -66,6 +66,7 @@ _SCHEMAS: dict[str, Schema] = {
         progress=_object(done=_COUNT, total=_COUNT),
         kind=_TEXT,
         language=_TEXT,
+        tags=_list(_TEXT),
         size_bytes=_COUNT,
         sha256={"type": "string", "pattern": "^[0-9a-f]{64}$"},
         pages=_COUNT,
@@ -166,7 +167,7 @@ _UPLOAD = {
         "multipart/form-data": {
             "schema": {
                 "type": "object",
-                "properties": {"file": _FILE, "path": _TEXT, "batch": _UUID},
+                "properties": {"file": _FILE, "path": _TEXT, "batch": _UUID, "tags": _TEXT},
                 "required": ["file"],
             }
         },
@@ -175,6 +176,7 @@ _UPLOAD = {
 }
 _PATH = _in("query", "path", "What the file is called; needed where the body is the file", _TEXT)
 _BATCH = _in("query", "batch", "The batch that it belongs to", _UUID)
+_TAGS = _in("query", "tags", "Tags with commas between: at most 20, of 50 characters each", _TEXT)
 _SENT_AGAIN = {202: ("On its way again", "DocumentAnswer")}
 
 _PATHS: dict[str, Schema] = {
@@ -200,7 +202,7 @@ _PATHS: dict[str, Schema] = {
             _OF_WRITES,
             _OF_POSTS,
             {413: "Larger than the largest file that is accepted"},
-            parameters=[_ONCE, _PATH, _BATCH],
+            parameters=[_ONCE, _PATH, _BATCH, _TAGS],
             requestBody=_UPLOAD,
         ),
     },

@@ -43,6 +43,7 @@ def document_object(document: Document) -> dict[str, Any]:
         "progress": {"done": document.progress_done, "total": document.progress_total},
         "kind": document.kind,
         "language": document.language,
+        "tags": document.tags,
         "size_bytes": document.size_bytes,
         "sha256": document.sha256,
         "pages": document.page_count,

@@ -53,17 +53,23 @@ def upload_document(request: ApiRequest, collection_id: uuid.UUID) -> Answer:
     collection = _collection(request, collection_id)
     with sent_file(request) as sent:
         batch = _batch(request, collection, sent.batch)
-        receive = partial(_receive, request, collection, sent.path, batch)
+        tags = services.split_tags(sent.tags)
+        receive = partial(_receive, request, collection, sent.path, batch, tags)
         if idempotency_key(request) is None:
             return receive(sent.file)
         # What is asked for must be known before it is done: a form's own bytes differ each time.
         with files.receive(sent.file) as received, received.path.open("rb") as file:
-            asked = (sent.path, sent.batch, received.sha256)
+            asked = (sent.path, sent.batch, ",".join(tags), received.sha256)
             return once(request, partial(receive, file), *asked, in_one_step=False)
 
 
 def _receive(
-    request: ApiRequest, collection: Collection, path: str, batch: Batch | None, file: Any
+    request: ApiRequest,
+    collection: Collection,
+    path: str,
+    batch: Batch | None,
+    tags: list[str],
+    file: Any,
 ) -> Answer:
     try:
         document = services.receive_upload(
@@ -73,6 +79,7 @@ def _receive(
             path=path,
             file=file,
             batch=batch,
+            tags=tags,
         )
     except DuplicateDocument as exc:
         if batch is not None:
