@@ -11,6 +11,7 @@ from django.test import Client
 from apps.documents.models import Chunk, Document
 from apps.evals.metrics import STAGES
 from apps.evals.models import EvalRun, Label, RunQuestion
+from apps.evals.selectors.figures import refusals, suggested_limit
 from apps.retrieval.models import SearchProfile
 from apps.retrieval.options import options_for
 from apps.tenants.scope import tenant_scope
@@ -248,3 +249,20 @@ def test_a_question_that_the_run_did_not_ask_is_not_found(carl: Client, shelf: S
 def test_other_runs_of_the_set_are_offered_to_compare(carl: Client, shelf: Shelf) -> None:
     run, other = shown_run(shelf), shown_run(shelf, [FOUND] * 3)
     assert f"/t/acme/quality/compare/{other.id}/{run.id}/" in text_of(carl, address(run))
+
+
+@pytest.mark.parametrize(
+    ("rows", "limit"),
+    [
+        ([(0.2, 0.0, 0.1), (0.3, 0.0, 0.9), (0.4, 0.5, 1.0)], 0.3),
+        ([(0.2, 0, 1), (0.3, 0, 1), (0.4, 0, 1), (0.5, 0.5, 1)], 0.3),  # the middle of a stretch
+        ([(0.2, 0.5, 0.5), (0.3, 1.0, 1.0)], 0.42),  # nothing tells them apart
+        ([(0.2, 0.5, 0.1)], 0.42),
+        ([], 0.42),
+    ],
+)
+def test_the_limit_that_is_proposed_tells_the_kinds_of_questions_apart(
+    rows: list[tuple[float, float, float]], limit: float
+) -> None:
+    curve = refusals({"refusals": rows})
+    assert suggested_limit(curve, 0.42) == limit

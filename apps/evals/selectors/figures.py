@@ -143,6 +143,18 @@ def refusal_at(curve: Sequence[Refusal], limit: float) -> Refusal | None:
     return below[-1] if below else next(iter(curve), None)
 
 
+def suggested_limit(curve: Sequence[Refusal], in_force: float) -> float:
+    """Where the two shares lie furthest apart; the middle where that is a stretch of limits.
+
+    The limit in force where no limit tells the two kinds of questions apart.
+    """
+    widest = max((row.gap for row in curve), default=0.0)
+    if widest <= 0:
+        return in_force
+    best = [row.limit for row in curve if row.gap >= widest - 1e-9]
+    return best[len(best) // 2]
+
+
 def refusal_chart(curve: Sequence[Refusal], in_force: float) -> Chart | None:
     """Shares refused over the limit, with the limit in force marked."""
     if not curve:

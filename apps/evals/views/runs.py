@@ -132,7 +132,7 @@ def _figures(found: EvalRun) -> dict[str, Any]:
         "degraded": sorted(found.figures.get("degraded", {}).items()),
         "refusals": figures.refusals_to_choose(curve, in_force),
         "refusal_chart": figures.refusal_chart(curve, in_force),
-        "suggested": max(curve, key=lambda row: row.gap, default=None),
+        "suggested_limit": figures.suggested_limit(curve, in_force),
         "limit_in_force": in_force,
         "earlier_limit": runs.earlier_limit(found.tenant_id),
         "configuration": runs.settings_of(found),
