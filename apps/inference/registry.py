@@ -23,6 +23,7 @@ from apps.inference.local_encoder import LocalEncoder
 from apps.inference.rerankers.cross_encoder import CrossEncoderReranker
 from apps.inference.rerankers.late_interaction import LateInteractionReranker
 from apps.inference.rerankers.tei import TeiLateInteractionReranker, TeiReranker
+from apps.inference.rerankers.token_cache import TokenCache
 from apps.inference.transport import Server
 from apps.inference.types import Embedder, Generator, Reranker
 
@@ -118,7 +119,8 @@ def _own_model() -> EmbedderSpec:
 def _late_interaction(spec: EmbedderSpec) -> Reranker:
     if spec.kind == "tei":
         return TeiLateInteractionReranker(_tei_server(spec.location))
-    return LateInteractionReranker(_local_encoder(spec.location))
+    cache = TokenCache(settings.TOKEN_CACHE_MIB << 20)
+    return LateInteractionReranker(_local_encoder(spec.location), cache=cache)
 
 
 def _tei_server(url: str) -> Server:
