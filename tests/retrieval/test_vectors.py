@@ -1,7 +1,8 @@
-"""Exact vector search in one tenant's index."""
+"""Vector search in one tenant's index."""
 
 from __future__ import annotations
 
+import re
 import uuid
 
 import numpy as np
@@ -11,6 +12,7 @@ from django.db import connection
 from apps.documents.models import Collection
 from apps.retrieval import vectors
 from apps.retrieval.models import ChunkVector
+from apps.retrieval.plans import SearchPlan
 from apps.tenants.models import Tenant
 from tests.retrieval.corpus import (
     WordEmbedder,
@@ -86,9 +88,41 @@ def test_a_small_tenant_among_many_rows_is_read_through_its_index(collection: Co
     index = write_rows(make_document(mine, made_up_texts(5)))
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
-        cursor.execute(
-            "EXPLAIN SELECT chunk_id FROM search.chunkvector "
-            "WHERE tenant_id = %s AND index_id = %s AND collection_id = ANY(%s)",
-            [rival.id, index.id, [mine.id]],
+        (sent,) = vectors.statements(
+            index=index, collection_ids=[mine.id], question=QUESTION, limit=10
         )
-        assert "chunkvector_0_tenant_id_index_id" in "\n".join(row[0] for row in cursor.fetchall())
+        cursor.execute(f"EXPLAIN {sent.sql}", sent.parameters)
+        # Which of those that begin with the tenant, is for PostgreSQL's statistics to say.
+        assert re.search(
+            r"Index Scan (using|on) chunkvector_0_tenant_id",
+            "\n".join(row[0] for row in cursor.fetchall()),
+        )
+
+
+def test_only_the_partition_of_the_index_is_read(collection: Collection) -> None:
+    index = write_rows(make_document(collection, made_up_texts(5)))
+    index.slot = 4  # where nothing is
+    arguments = {"index": index, "question": QUESTION}
+    assert not vectors.search(**arguments, collection_ids=[collection.id], limit=10)
+    found = ChunkVector.objects.values_list("chunk", flat=True)
+    assert not vectors.score(**arguments, chunk_ids=list(found))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_hnsw_search_outside_a_transaction_is_refused(collection: Collection) -> None:
+    """Its settings would be gone before it is sent, and rows would be missing unseen."""
+    index = write_rows(make_document(collection, made_up_texts(5)))
+    with pytest.raises(RuntimeError, match="transaction"):
+        vectors.search(
+            index=index,
+            collection_ids=[collection.id],
+            question=QUESTION,
+            limit=10,
+            plan=SearchPlan("hnsw", "asked for", 5, ef_search=100, ann_id=1),
+        )
+
+
+def test_a_question_is_sent_as_exactly_as_a_half_holds_it() -> None:
+    halves = np.random.default_rng(1).standard_normal(1000).astype(np.float16)
+    sent = np.array([float(each) for each in vectors._text(halves)[1:-1].split(",")])
+    assert (sent.astype(np.float16) == halves).all()
