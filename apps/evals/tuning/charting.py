@@ -14,6 +14,7 @@ Point = Mapping[str, Any]
 # Widths that a tick of shares may have, narrowest first, and ticks at most.
 _STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
 _TICKS_MAX = 6
+_TIME_TICKS_MIN = 3
 _LEAST_MS = 0.01  # a logarithmic axis has no zero
 
 
@@ -66,13 +67,17 @@ def fine_axis(shares: Sequence[float]) -> Axis:
 
 
 def latency_axis(points: Sequence[Point]) -> Axis:
-    """Milliseconds, logarithmic, marked at 1, 2 and 5 of each power of ten."""
+    """Milliseconds, logarithmic, marked at 1, 2 and 5 of each power of ten, or closer."""
     low = min(max(point["p95_ms"], _LEAST_MS) for point in points) / 1.3
     high = max(point["p95_ms"] for point in points) * 1.3
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    marks = [times * 10.0**power for power in powers for times in (1, 2, 5)]
-    ticks = [(mark, f"{mark:g} ms") for mark in marks if low <= mark <= high]
-    return Axis(low, high, ticks, logarithmic=True)
+    marks: list[float] = []
+    for times in ((1, 2, 5), (1, 1.5, 2, 3, 4, 5, 7)):
+        each = (number * 10.0**power for power in powers for number in times)
+        marks = [mark for mark in each if low <= mark <= high]
+        if len(marks) >= _TIME_TICKS_MIN:
+            break
+    return Axis(low, high, [(mark, f"{mark:g} ms") for mark in marks], logarithmic=True)
 
 
 def _reading(point: Point, share: str, name: str) -> Reading:

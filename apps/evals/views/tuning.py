@@ -28,6 +28,7 @@ from apps.retrieval.profiles import profiles_of, restore_profile, restore_settin
 from apps.tenants.access import Right, TenantRequest, tenant_page
 
 PROFILES_SHOWN = 50
+BUILT_BY = ("storage", "m", "ef_construction")  # what makes another HNSW index
 
 
 @require_http_methods(["GET", "POST"])
@@ -136,13 +137,15 @@ def _overview(request: TenantRequest, form: TuneForm) -> dict[str, Any]:
     tenant_id = request.access.tenant.id
     ground = survey(tenant_id)
     profiles = profiles_of(tenant_id, most=PROFILES_SHOWN)
+    curves = curves_of(tenant_id)
     return {
         "form": form,
         "in_force": options_for(tenant_id),
         "active": next((profile for profile in profiles if profile.active), None),
         "ground": ground,
         "anns": ann_states(tenant_id),
-        "curves": curves_of(tenant_id),
+        "curves": curves,
+        "curve_ids": {each.id for each in curves},
         "profiles": profiles,
         "unfinished": UNFINISHED,
     }
@@ -173,6 +176,7 @@ def _shown(curve: TuneRun) -> dict[str, Any]:
         "questions": questions_of(curve),
         "verdict": verdict_of(curve),
         "changes": changes_of(curve),
+        "needs_index": bool(set(BUILT_BY) & set(curve.proposal.get("changes", {}))),
         "rule": RULE,
         "chosen": chosen,
         "vectors": [row for row in measured if row[2]["kind"] in (EXACT, VECTORS)],
