@@ -180,3 +180,21 @@ def test_metrics_say_how_long_the_model_worked(client: httpx.Client, embedder: T
 
 def test_metrics_need_the_key(encoder_url: str) -> None:
     assert httpx.get(f"{encoder_url}/metrics", trust_env=False).status_code == 401
+
+
+def test_passages_reranked_again_are_at_hand(client: httpx.Client, encoder_url: str) -> None:
+    def looked_up() -> tuple[float, float]:
+        lines = (line.split() for line in client.get("/metrics").text.splitlines())
+        figures = {line[0]: line[-1] for line in lines if line[0] != "#"}
+        names = ("passages_reranked_total", "passages_cached_total")
+        first, second = (float(figures[f"ragsite_encoder_{name}"]) for name in names)
+        return first, second
+
+    reranker = TeiLateInteractionReranker(Server("embedding", encoder_url, KEY))
+    passages = ["A passage that nothing else here asks about.", "Another one of that kind."]
+    first = reranker.score("What is asked?", passages)
+    before = looked_up()
+    again = reranker.score("What is asked?", passages)
+    after = looked_up()
+    assert again == pytest.approx(first, abs=0.01)
+    assert (after[0] - before[0], after[1] - before[1]) == (2, 2)
