@@ -26,7 +26,7 @@ SYNC_EVERY_S = 60.0
 BUILD_EVERY_S = 5.0  # a throttled build works for as long, and one that gave way goes on
 TEND_EVERY_S = 60.0  # indexes of large tenants, and samples of recall
 TUNE_EVERY_S = 60.0  # what waited for documents to be ingested, or was lost
-SCHEDULE_EVERY_S = 600.0  # evaluations by the clock
+SCHEDULE_EVERY_S = 300.0  # evaluations by the clock
 # Far above the longest task (a parse is bounded by PARSE_TIMEOUT_S): a message is delivered again
 # only when its worker is gone. Documents are found sooner than that by the sweeper.
 VISIBILITY_TIMEOUT_S = 3600
