@@ -152,5 +152,5 @@ def time_axis(times: Sequence[datetime]) -> Axis:
     form = "%d %b" if last - first > timedelta(days=3) else "%d %b %H:%M"
     steps = range(_TIME_TICKS) if last > first else range(1)
     marks = [first + (last - first) * step / (_TIME_TICKS - 1) for step in steps]
-    ticks = [(mark.timestamp(), f"{timezone.localtime(mark):{form}}") for mark in marks]
-    return Axis(first.timestamp(), last.timestamp(), ticks)
+    words = {f"{timezone.localtime(mark):{form}}": mark.timestamp() for mark in reversed(marks)}
+    return Axis(first.timestamp(), last.timestamp(), [(at, text) for text, at in words.items()])

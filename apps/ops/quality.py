@@ -70,12 +70,13 @@ def hnsw_indexes() -> list[AnnIndex]:
 
 
 def _last_two_runs() -> list[dict[str, Any]]:
-    """Of each set, newest first. Runs that tried an index which is not in force do not count."""
+    """Of each set, newest first. Runs that searched otherwise than readers do not count."""
     newest_first = Window(
         RowNumber(), partition_by=F("labelled_set_id"), order_by=F("created_at").desc()
     )
     runs = EvalRun.objects.filter(state=EvalRun.State.DONE, figures__questions__gt=0)
-    ranked = runs.exclude(trigger=EvalRun.Trigger.GATE).annotate(rank=newest_first)
+    watched = runs.exclude(trigger=EvalRun.Trigger.GATE).exclude(configuration__default=False)
+    ranked = watched.annotate(rank=newest_first)
     rows = ranked.filter(rank__lte=2).order_by("labelled_set_id", "rank")
     named = rows.values(
         *("id", "tenant_id", "labelled_set_id", "created_at", "sample"),

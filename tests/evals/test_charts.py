@@ -74,9 +74,11 @@ def test_shares_end_at_tenths_and_never_blow_noise_up(
 def test_times_are_marked_by_days_or_by_hours() -> None:
     noon = datetime(2026, 3, 1, 12, tzinfo=UTC)
     days = time_axis([noon, noon + timedelta(days=30)])
-    assert [text for _, text in days.ticks] == ["01 Mar", "11 Mar", "21 Mar", "31 Mar"]
+    assert [text for _, text in days.ticks] == ["31 Mar", "21 Mar", "11 Mar", "01 Mar"]
     hours = time_axis([noon + timedelta(hours=3), noon])
-    assert next(text for _, text in hours.ticks) == "01 Mar 12:00"
+    assert hours.ticks[-1][1] == "01 Mar 12:00"
+    minute = time_axis([noon, noon + timedelta(seconds=50)])
+    assert minute.ticks == [(noon.timestamp(), "01 Mar 12:00")], "no date is said twice"
     alone = time_axis([noon])
     assert len(alone.ticks) == 1
     assert alone.share(noon.timestamp()) == 0.5

@@ -98,13 +98,16 @@ def test_the_history_is_a_chart_of_links_and_a_table(carl: Client, shelf: Shelf)
     assert "style=" not in page
 
 
-def test_runs_that_tried_another_index_or_failed_are_not_history(
+def test_runs_that_searched_otherwise_or_failed_are_listed_and_no_more(
     carl: Client, shelf: Shelf
 ) -> None:
     shown_run(shelf, trigger=EvalRun.Trigger.GATE)
+    shown_run(shelf, configuration={"default": False})
     shown_run(shelf, state=EvalRun.State.FAILED, error_code="embedder_down")
     page = text_of(carl, PAGE)
     assert "This set has not been run yet" in page
+    assert '<span class="badge">other settings</span>' in page
+    assert '<span class="badge bad">failed</span>' in page
     assert "The last run failed (<code>embedder_down</code>)" in page
 
 
@@ -153,6 +156,25 @@ def test_an_alert_seen_long_ago_is_in_the_list_of_all_only(cast: Cast, carl: Cli
     fell(cast.acme, seen_at=timezone.now() - timedelta(days=1), seen_by=cast.alice)
     assert "nDCG@10 fell" not in text_of(carl, PAGE)
     assert "Seen by alice@example.com" in text_of(carl, f"{PAGE}alerts/")
+
+
+def test_each_kind_of_alert_has_its_own_words(cast: Cast, carl: Client, shelf: Shelf) -> None:
+    before, after = shown_run(shelf), shown_run(shelf)
+    fallen = fell(cast.acme, after)
+    Alert.objects.filter(id=fallen.id).update(figures={"before_run": str(before.id)})
+    Alert.objects.create(
+        tenant=cast.acme, kind=Alert.Kind.ROWS_MISSING, figures={"short": 3, "count": 41}
+    )
+    Alert.objects.create(
+        tenant=cast.acme,
+        kind=Alert.Kind.RECALL_LOW,
+        figures={"after": 0.9, "low": 0.85, "high": 0.95, "goal": 0.98, "samples": 60},
+    )
+    page = text_of(carl, PAGE)
+    assert f'/t/acme/quality/compare/{before.id}/{after.id}/">See what changed' in page
+    assert "3 of 41 that were checked" in page
+    assert "recall@10 is 0.900 (0.850 to 0.950) over 60 checked searches" in page
+    assert "the goal is 0.980" in page
 
 
 def test_whoever_saw_an_alert_first_stays_noted(cast: Cast, carl: Client) -> None:

@@ -63,6 +63,7 @@ def test_each_set_has_its_newest_run_and_the_change(cast: Cast) -> None:
     EvalRun.objects.filter(id=old.id).update(created_at=timezone.now() - timedelta(days=1))
     new = shown_run(ours, [FOUND] * 3)
     shown_run(ours, trigger=EvalRun.Trigger.GATE)
+    shown_run(ours, configuration={"default": False})
     shown_run(ours, state=EvalRun.State.FAILED)
     alone = shown_run(theirs, [FOUND] * 3)
     Alert.objects.create(tenant=cast.acme, kind="metric_fell", run=new, metric="ndcg@10")

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
+from django.db.models import Case, Count, Exists, F, OuterRef, Q, QuerySet, When
 from django.utils import timezone
 
 from apps.documents.selectors import collections_for
@@ -21,20 +21,23 @@ from apps.retrieval.models import SearchProfile
 from apps.tenants.access import Access
 
 HISTORY_RUNS = 60  # two months of nights
+_NOT_WATCHED = Q(trigger=EvalRun.Trigger.GATE) | Q(configuration__default=False)
 # How long a seen alert stays on the overview, so that a slip of the hand can be undone.
 SEEN_SHOWN = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
 class RunPoint:
-    """A finished run, as a point of a set's history."""
+    """A run in a set's history."""
 
     id: uuid.UUID
     at: datetime
     trigger: str
+    state: str
     questions: int
     sampled: bool
-    final: dict[str, float]
+    watched: bool  # finished, and searched as readers' questions are: a point of the chart
+    final: dict[str, float]  # empty unless it is done
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class SetStanding:
     before: EvalRun | None  # the finished one before
     under_way: EvalRun | None
     failed: EvalRun | None  # where the last one ended in failure
-    history: list[RunPoint] = field(default_factory=list)  # oldest first
+    history: list[RunPoint] = field(default_factory=list)  # of any kind and state, newest first
 
     @property
     def can_run(self) -> bool:
@@ -108,22 +111,32 @@ def standing_of(labelled_set: LabelledSet) -> SetStanding:
 
 
 def _watched(runs: QuerySet[EvalRun]) -> QuerySet[EvalRun]:
-    """Finished ones, but for those that tried an embedding index which is not in force."""
+    """Finished ones that searched as readers' questions are searched: comparable over time.
+
+    Not those that left stages out, or tried an embedding index which is not in force.
+    """
     done = runs.filter(state=EvalRun.State.DONE, figures__questions__gt=0)
-    return done.exclude(trigger=EvalRun.Trigger.GATE)
+    return done.exclude(_NOT_WATCHED)
 
 
 def _history(runs: QuerySet[EvalRun]) -> list[RunPoint]:
-    rows = _watched(runs).values_list(
-        *("id", "created_at", "trigger", "sample"),
+    rows = runs.annotate(apart=Case(When(_NOT_WATCHED, then=True), default=False)).values_list(
+        *("id", "created_at", "trigger", "state", "sample", "apart"),
         *("figures__questions", "figures__stages__final"),
-    )[:HISTORY_RUNS]
-    points = [
-        RunPoint(id_, at, EvalRun.Trigger(trigger).label, n or 0, sample is not None, final)
-        for id_, at, trigger, sample, n, final in rows
-        if final
+    )
+    return [
+        RunPoint(
+            id=id_,
+            at=at,
+            trigger=str(EvalRun.Trigger(trigger).label),
+            state=state,
+            questions=questions or 0,
+            sampled=sample is not None,
+            watched=bool(questions) and state == EvalRun.State.DONE and not apart,
+            final=final or {},
+        )
+        for id_, at, trigger, state, sample, apart, questions, final in rows[:HISTORY_RUNS]
     ]
-    return points[::-1]
 
 
 def _question_counts(labelled_set: LabelledSet) -> dict[str, int]:

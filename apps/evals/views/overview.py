@@ -48,7 +48,7 @@ def quality(request: TenantRequest) -> HttpResponse:
     cards = [_card(request, each) for each in sets_for(request.access)]
     context = {
         # What is measured comes before what is still to be.
-        "cards": sorted(cards, key=lambda card: not card["history"]),
+        "cards": sorted(cards, key=lambda card: card["standing"].newest is None),
         "alerts": list(alerts_to_show(tenant_id)),
         "recall": recall_by_plan(since, tenant_id=tenant_id),
         "recall_days": RECALL_DAYS,
@@ -132,7 +132,7 @@ def _card(request: TenantRequest, labelled_set: LabelledSet) -> dict[str, Any]:
 
 def _history_chart(slug: str, standing: SetStanding) -> Chart | None:
     """None for less than two runs: one point is no line."""
-    points = standing.history
+    points = [point for point in standing.history if point.watched]
     if len(points) < 2:
         return None
     values = [point.final[name] for point in points for name in HEADLINES if name in point.final]
@@ -156,7 +156,4 @@ def _reading(slug: str, point: RunPoint, metric: str) -> Reading:
 
 def _history_rows(standing: SetStanding) -> list[tuple[RunPoint, list[float | None]]]:
     """For the table beneath the chart, newest first."""
-    return [
-        (point, [point.final.get(name) for name in HEADLINES])
-        for point in reversed(standing.history)
-    ]
+    return [(point, [point.final.get(name) for name in HEADLINES]) for point in standing.history]

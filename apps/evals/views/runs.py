@@ -152,9 +152,9 @@ class ResultRow:
 
 def _questions(request: TenantRequest, found: EvalRun) -> dict[str, Any]:
     wanted = _wanted(request)
-    page = Paginator(runs.results_of(found, wanted), QUESTIONS_A_PAGE).get_page(
-        request.GET.get("page")
-    )
+    # The lists of passages are long, and not shown here.
+    results = runs.results_of(found, wanted).defer("ranked", "hops")
+    page = Paginator(results, QUESTIONS_A_PAGE).get_page(request.GET.get("page"))
     return {
         "wanted": wanted,
         "page": page,
