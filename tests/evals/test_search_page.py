@@ -253,7 +253,7 @@ class TestMarking:
         assert texts(made) == [QUESTION]
 
     @pytest.mark.parametrize(
-        "mark", ["", ":", "x:2", f"{uuid.uuid4()}:2", "none:9", "none:-1", "none:²", "a:b:c"]
+        "mark", ["", ":", "x:2", "8012d38c-2ee9-47af-b138-03a8e2099c5c:2", "none:9", "none:-1", "none:²", "a:b:c"]
     )
     def test_a_mark_that_is_none_is_refused(
         self, carl: Client, guide: Document, made: LabelledSet, mark: str
@@ -304,6 +304,11 @@ class TestMarking:
         assert f'value="{made.id}" selected' in page.content.decode()
         assert page.content.decode().count('hx-swap-oob="true"') == 3
         assert f'value="{made.id}" selected' in ask(carl)  # remembered
+
+    def test_a_new_set_can_be_named(self, carl: Client, guide: Document) -> None:
+        page = carl.post(address("marking"), {"set": "new", "new_set": ""}).content.decode()
+        assert 'value="new" selected' in page
+        assert 'role="alert"' not in page
 
     @pytest.mark.parametrize(
         "fields", [{"new_set": "x" * 300}, {"new_collection": ""}, {"new_collection": "x"}]

@@ -53,6 +53,7 @@ class _Marking:
     chosen: LabelledSet | None
     question: str
     problem: str = ""
+    is_new: bool = False  # a new set is being named
     grades: dict[uuid.UUID, int] = field(default_factory=dict)  # by chunk
     unanswerable: bool = False
     labels: int = 0
@@ -235,6 +236,7 @@ def _as_chunk(passage: Passage, document: Any) -> Chunk:
 def _marking(request: TenantRequest, chunks: list[Chunk], question: str, problem: str) -> _Marking:
     chosen = _chosen(request)
     found = _Marking(list(sets_for(request.access)), chosen, question, problem)
+    found.is_new = chosen is None and request.session.get(_SESSION_KEY) == "new"
     if chosen is not None and question:
         standing = marks.marks_of(chosen, question, chunks)
         found.grades, found.unanswerable = standing.grades, standing.unanswerable
