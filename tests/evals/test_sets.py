@@ -99,7 +99,7 @@ def test_an_import_makes_the_set(carl: Client, collection: Collection, guide: Do
         made = LabelledSet.objects.get()
     assert response.headers["Location"] == address("set", made.id)
     page = text_of(carl.get(response.headers["Location"]))  # type: ignore[arg-type]
-    assert "1 questions with 1 labels are imported." in page
+    assert "Imported: questions 1, labels 1." in page
     assert "When does it open?" in page
 
 
@@ -231,7 +231,7 @@ def test_the_label_page_shows_the_words(carl: Client, made: LabelledSet, guide: 
             tenant_id=made.tenant_id, question=row, document=guide, char_start=10, char_end=23
         )
     page = carl.get(address("question", made.id, row.id)).content.decode()
-    assert '<p class="label-text" dir="auto">opens at nine</p>' in page
+    assert '<p class="labelled-text" dir="auto">opens at nine</p>' in page
 
 
 def test_a_set_is_renamed_and_taken_out_of_the_night(carl: Client, made: LabelledSet) -> None:

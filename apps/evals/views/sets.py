@@ -118,9 +118,9 @@ def _imported(request: TenantRequest, form: UploadForm, plan: Plan) -> HttpRespo
         name=form.cleaned_data["name"],
         plan=plan,
     )
-    left = f" {plan.problems.total:,} problems were left out." if plan.problems.total else ""
+    left = f" Problems: {plan.problems.total:,}." if plan.problems.total else ""
     messages.success(
-        request, f"{done.questions:,} questions with {done.labels:,} labels are imported.{left}"
+        request, f"Imported: questions {done.questions:,}, labels {done.labels:,}.{left}"
     )
     address = reverse("evals:set", args=[request.access.tenant.slug, done.labelled_set.id])
     if request.htmx:
