@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from pytest_django import Settings
 
@@ -15,6 +17,7 @@ from apps.inference.embedders.tei import TeiEmbedder
 from apps.inference.generators.openai import OpenAIGenerator
 from apps.inference.generators.tgi import TgiGenerator
 from apps.inference.model_files import load_tokenizer, locate_model
+from apps.inference.registry import EmbedderSpec
 from apps.inference.rerankers.tei import TeiLateInteractionReranker, TeiReranker
 
 TEI = {"EMBEDDER": "tei", "TEI_URL": "http://127.0.0.1:9", "TEI_RERANK_URL": "http://127.0.0.1:8"}
@@ -70,6 +73,54 @@ def test_a_missing_address_or_model_is_told(settings: Settings, values: dict[str
     configured(settings, **values)
     with pytest.raises(errors.NotConfigured):
         registry.get_reranker()
+
+
+def test_a_named_model_has_an_embedder_and_a_reranker_of_its_own(settings: Settings) -> None:
+    configured(settings, **TEI)
+    spec = EmbedderSpec("tei", "http://127.0.0.1:7", query_prompt="query: ")
+    named = registry.get_embedder(spec)
+    assert isinstance(named, TeiEmbedder)
+    assert named is registry.get_embedder(EmbedderSpec("tei", "http://127.0.0.1:7", "query: "))
+    assert named is not registry.get_embedder()
+    assert registry.get_reranker(spec) is not registry.get_reranker()
+
+
+@pytest.mark.parametrize("reranker", ["tei", "off"])
+def test_a_reranker_by_setting_is_the_same_for_every_model(
+    settings: Settings, reranker: str
+) -> None:
+    configured(settings, **TEI, RERANKER=reranker)
+    spec = EmbedderSpec("tei", "http://127.0.0.1:7")
+    assert type(registry.get_reranker(spec)) is type(registry.get_reranker())
+    assert not isinstance(registry.get_reranker(spec), TeiLateInteractionReranker)
+
+
+def test_a_model_that_cannot_be_loaded_is_told(tmp_path: Path) -> None:
+    with pytest.raises(errors.NotConfigured, match="cannot be loaded"):
+        registry.get_embedder(EmbedderSpec("sentence-transformers", str(tmp_path)))
+
+
+def test_prompts_are_put_before_questions_and_passages(settings: Settings) -> None:
+    sent: list[object] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/info":
+            about = {"model_id": "m", "max_input_length": 512, "max_client_batch_size": 32}
+            return httpx.Response(200, json=about)
+        inputs = json.loads(request.content)["inputs"]
+        sent.append(inputs)
+        count = 1 if isinstance(inputs, str) else len(inputs)
+        return httpx.Response(200, json=[[1.0, 0.0]] * count)
+
+    embedder = TeiEmbedder(
+        registry.Server("embedding", "http://a.test"),
+        query_prompt="query: ",
+        document_prompt="passage: ",
+        transport=httpx.MockTransport(answer),
+    )
+    embedder.embed_query("who?")
+    embedder.embed_documents(["she", "he"])
+    assert sent == ["query: who?", ["passage: she", "passage: he"]]
 
 
 def test_generators_are_made_for_an_address() -> None:

@@ -13,7 +13,12 @@ from apps.inference import errors as inference
 from apps.retrieval import builds, indexing
 from apps.retrieval.builds import building, errors, leases
 from apps.retrieval.builds.selectors import progress_of
-from apps.retrieval.models import EmbeddingIndex, EmbeddingModel, IndexBuild
+from apps.retrieval.models import (
+    EmbeddingIndex,
+    EmbeddingModel,
+    IndexBuild,
+    IndexedDocument,
+)
 from apps.retrieval.selectors import active_index
 from apps.tenants.models import Tenant
 from apps.tenants.scope import tenant_scope
@@ -241,6 +246,19 @@ def test_a_document_read_anew_meanwhile_gets_vectors_of_its_new_passages(
     work()
     [chunk] = chunk_ids(document)
     assert chunk in vectors_in(refreshed(build).target)
+
+
+def test_a_mark_without_its_vectors_is_taken_back_before_the_build_is_done(
+    tenant: Tenant, documents: list[Document], model: EmbeddingModel
+) -> None:
+    build = start(tenant, model)
+    lost = chunk_ids(documents[0])[0]
+    IndexedDocument.objects.create(
+        tenant=tenant, index_id=build.target_id, document=documents[0], chunk_count=2
+    )
+    work()
+    assert lost in vectors_in(refreshed(build).target)
+    assert state_of(build) == State.READY
 
 
 def test_pausing_stops_within_a_batch_and_resuming_goes_on(

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from time import perf_counter
 
+from django.db import connection
 from django.db.models import F
 
 from apps.documents import jobs
@@ -120,6 +121,26 @@ def _add(adding: Adding, document: Document, work: Slice) -> str:
             return exc.code
         if _is_in(adding.index, document) or work.is_over():
             return ""
+
+
+def doubt(index: EmbeddingIndex) -> int:
+    """Take the marks back that the index's rows do not bear out; how many. They are added anew.
+
+    One look at the end of a build: nothing is known to bring this about, and an index that lacks
+    passages without saying so would be put in force.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            DELETE FROM retrieval_indexeddocument AS mark
+            WHERE tenant_id = %s AND index_id = %s AND chunk_count <> (
+                SELECT count(*) FROM search.chunkvector AS row
+                WHERE row.tenant_id = mark.tenant_id AND row.document_id = mark.document_id
+                    AND row.index_id = mark.index_id AND row.slot = %s)
+            """,
+            [index.tenant_id, index.id, index.slot],
+        )
+        return int(cursor.rowcount)
 
 
 def _missing(index: EmbeddingIndex) -> Iterator[Document]:

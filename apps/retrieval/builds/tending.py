@@ -56,7 +56,8 @@ def _to_fill(claim: BuildClaim, build: IndexBuild) -> list[EmbeddingIndex]:
 def _go_on(claim: BuildClaim, build: IndexBuild) -> float:
     """Nothing is missing: what comes next."""
     if claim.state == State.BUILDING:
-        leases.held(claim).update(state=State.READY, built_at=Now())
+        if build.target is None or not building.doubt(build.target):
+            leases.held(claim).update(state=State.READY, built_at=Now())
         return 0.0
     if claim.state in (State.READY, State.BACK) and not gates.ask(claim, build):
         return GATES_S
