@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import uuid
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -13,6 +14,7 @@ from apps.documents.models import Collection
 from apps.inference import registry
 from apps.retrieval.indexing import index_next
 from apps.retrieval.pipeline import retrieve
+from apps.retrieval.types import Passage
 from apps.telemetry.hops import Trace
 from apps.telemetry.models import Span
 from tests.real_parts import KEY
@@ -37,6 +39,16 @@ def sample(questions: Sequence[beir.Question], count: int) -> list[beir.Question
     return random.Random(1).sample(list(questions), count)  # noqa: S311 - a fixed sample
 
 
+def ask(collection: Collection, question: str) -> Sequence[Passage]:
+    return retrieve(
+        tenant_id=collection.tenant_id,
+        question=question,
+        collection_ids=[collection.id],
+        trace=Trace(collection.tenant_id, "answer"),
+        limit=10,
+    ).passages
+
+
 def quality(
     collection: Collection, labelled: beir.Labelled, questions: Sequence[beir.Question]
 ) -> tuple[float, list[float]]:
@@ -45,13 +57,7 @@ def quality(
     index_next()
     gains, relevances = [], []
     for question in questions:
-        passages = retrieve(
-            tenant_id=collection.tenant_id,
-            question=question.text,
-            collection_ids=[collection.id],
-            trace=Trace(collection.tenant_id, "answer"),
-            limit=10,
-        ).passages
+        passages = ask(collection, question.text)
         gains.append(beir.ndcg([names[each.chunk_id] for each in passages], question.relevant))
         relevances.append(max((each.relevance for each in passages), default=0.0))
     return sum(gains) / len(gains), relevances
@@ -70,6 +76,31 @@ def test_languages_foreign_to_the_model_are_found_by_their_words(
     assert gain >= least
     refused = sum(relevance < site_settings.NOT_FOUND_BELOW for relevance in relevances)
     assert refused <= 5
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("real_encoder")
+def test_a_language_the_model_does_not_know_takes_nothing_from_one_it_does(
+    collection: Collection,
+) -> None:
+    """English and Russian passages side by side, which share names and numbers."""
+    gains = {}
+    names: dict[uuid.UUID, str] = {}
+    labelled = {name: beir.load(f"xquad-{name}").first(60) for name in ("en", "ru")}
+    for name, one in labelled.items():
+        _, chunks = beir.add_passages(collection, one.passages, language=name)
+        names |= {chunk: f"{name} {passage}" for chunk, passage in chunks.items()}
+        index_next()
+    for name, one in labelled.items():
+        gains[name] = [
+            beir.ndcg(
+                [names[each.chunk_id] for each in ask(collection, question.text)],
+                {f"{name} {passage}" for passage in question.relevant},
+            )
+            for question in sample(one.answerable, 25)
+        ]
+    assert sum(gains["en"]) / 25 >= 0.93
+    assert sum(gains["ru"]) / 25 >= 0.88
 
 
 @pytest.mark.slow
