@@ -28,6 +28,9 @@ def main() -> None:
     parser.add_argument("name", help="folder under shared/data/retrieval")
     parser.add_argument("--questions", type=int, default=100, help="questions sampled")
     parser.add_argument("--off-topic", default="", help="another folder, whose questions to refuse")
+    parser.add_argument(
+        "--reported-half", action="store_true", help="no question that relevance was fitted on"
+    )
     arguments = parser.parse_args()
     encoder = _start_encoder()
     try:
@@ -77,9 +80,11 @@ def _measure(arguments: argparse.Namespace) -> None:
     document, names = beir.add_passages(collection, labelled.passages)
     _index(document, len(names))
     chance = random.Random(1)  # noqa: S311 - the same sample every time
-    questions = _sample(chance, labelled.answerable, arguments.questions)
+    kept = [each for each in labelled.questions if each.is_reported or not arguments.reported_half]
+    answerable = [question for question in kept if question.relevant]
+    questions = _sample(chance, answerable, arguments.questions)
     _print_table(_run(collection, names, questions))
-    unanswerable = [question for question in labelled.questions if not question.relevant]
+    unanswerable = [question for question in kept if not question.relevant]
     if arguments.off_topic:
         unanswerable = beir.load(arguments.off_topic).answerable
     others = _sample(chance, unanswerable, arguments.questions)
@@ -156,17 +161,16 @@ def _relevances(collection: Any, questions: Sequence[Question]) -> list[float]:
 
 
 def _print_refusals(answerable: Sequence[float], others: Sequence[float]) -> None:
-    """What each value of NOT_FOUND_BELOW would refuse: the one in force is marked."""
+    """What each limit would refuse: the one in force is marked."""
     from django.conf import settings
 
+    from apps.retrieval.relevance import refusal_curve
+
     print(f"refused     of {len(answerable)} it answers   of {len(others)} it does not")
-    for limit in sorted({0.30, 0.34, 0.38, 0.42, 0.46, 0.50, settings.NOT_FOUND_BELOW}):
-        shares = [
-            f"{sum(value < limit for value in values) / len(values):.1%}" if values else "-"
-            for values in (answerable, others)
-        ]
-        mark = "  <- in force" if limit == settings.NOT_FOUND_BELOW else ""
-        print(f"below {limit:.2f}  {shares[0]:>16}   {shares[1]:>17}{mark}")
+    for limit, good, bad in refusal_curve(answerable, others):
+        if 0.2 <= limit <= 0.8:
+            mark = "  <- in force" if limit == settings.NOT_FOUND_BELOW else ""
+            print(f"below {limit:.2f}  {good:>16.1%}   {bad:>17.1%}{mark}")
 
 
 def _sample(chance: random.Random, questions: Sequence[Question], count: int) -> list[Question]:

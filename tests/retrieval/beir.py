@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import uuid
@@ -27,6 +28,12 @@ class Question:
 
     text: str
     relevant: frozenset[str]
+    id: str = ""
+
+    @property
+    def is_reported(self) -> bool:
+        """Of two halves, the one that relevance was not fitted on (docs/decisions/0016)."""
+        return hashlib.sha256(self.id.encode()).digest()[-1] % 2 == 1
 
 
 @dataclass(frozen=True)
@@ -58,7 +65,7 @@ def load(name: str) -> Labelled:
     return Labelled(
         {row["_id"]: (row.get("title", ""), row["text"]) for row in _rows(folder / "corpus.jsonl")},
         [
-            Question(row["text"], frozenset(relevant.get(row["_id"], ())))
+            Question(row["text"], frozenset(relevant.get(row["_id"], ())), row["_id"])
             for row in _rows(folder / "queries.jsonl")
         ],
     )
