@@ -74,7 +74,7 @@ async def assemble(
     turns, left = _fit_history(history, costs[len(quotes) :], left)
     given = candidates[: len(kept)]
     widened = given
-    if neighbours and not style.excerpt_chars:
+    if left > _JOIN_OVERHEAD and not style.excerpt_chars:
         widened, left = await _widen(given, neighbours, left, count_tokens)
         kept = [
             quote if wide is plain else _quote(style, i, wide, asked)
