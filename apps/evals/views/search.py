@@ -32,6 +32,7 @@ GRADES = (
     (1, "Partly", "helps to answer it"),
     (0, "Not relevant", "looked at, and no answer"),
 )
+_NARROWING = {"collection", "collections", "kinds", "tags", "added_from", "added_to"}
 _SESSION_KEY = "evals.set"
 _KIND_NAMES = {
     "application/pdf": "PDF",
@@ -250,7 +251,13 @@ def _marking(request: TenantRequest, chunks: list[Chunk], question: str, problem
 
 
 def _context(request: TenantRequest, form: SearchForm) -> dict[str, Any]:
-    return {"form": form, "collections": list(form.fields["collections"].queryset)}  # type: ignore[attr-defined]
+    asked = [*request.POST.items(), *request.GET.items()]
+    return {
+        "form": form,
+        "collections": list(form.fields["collections"].queryset),  # type: ignore[attr-defined]
+        # What narrows a search is not hidden.
+        "is_narrowed": any(value for name, value in asked if name in _NARROWING),
+    }
 
 
 def _form(request: TenantRequest, *, data: Any = None, initial: Any = None) -> SearchForm:
