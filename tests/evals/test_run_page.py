@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import uuid
 
 import pytest
 from django.test import Client
 
-from apps.documents.models import Chunk, Document
+from apps.documents.models import Chunk, Document, Page
 from apps.evals.metrics import STAGES
 from apps.evals.models import EvalRun, Label, RunQuestion
 from apps.evals.selectors.figures import refusals, suggested_limit
@@ -17,6 +18,7 @@ from apps.retrieval.options import options_for
 from apps.tenants.scope import tenant_scope
 from tests.cast import Cast, signed_in
 from tests.evals.shown import FOUND, Shelf, make_shelf, shown_run
+from tests.retrieval.corpus import make_document
 
 pytestmark = pytest.mark.django_db
 
@@ -266,3 +268,33 @@ def test_the_limit_that_is_proposed_tells_the_kinds_of_questions_apart(
 ) -> None:
     curve = refusals({"refusals": rows})
     assert suggested_limit(curve, 0.42) == limit
+
+
+def test_a_label_on_a_replaced_document_is_shown_where_it_is_now(
+    carl: Client, shelf: Shelf
+) -> None:
+    before = shown_run(shelf)
+    newer = replace_document(shelf)
+    after = shown_run(dataclasses.replace(shelf, answer=newer))
+    for run in (before, after):
+        page = text_of(carl, address(run, f"questions/{shelf.questions[0].id}/"))
+        assert page.count("Relevant, grade 1") == 5, "in each stage's list"
+        assert f"/{newer.id}/?at=1" in page, "the label leads to the version that is searched"
+
+
+def replace_document(shelf: Shelf) -> Document:
+    """The answer's next version, which has the same words further on."""
+    newer = make_document(
+        shelf.answer.collection, ["News. The ferry leaves at nine."], state="ready"
+    )
+    with tenant_scope(shelf.tenant.id):
+        Document.objects.filter(id=newer.id).update(path=shelf.answer.path, version=2)
+        Document.objects.filter(id=shelf.answer.id).update(state="superseded")
+        Page.objects.create(
+            tenant=shelf.tenant,
+            document=newer,
+            number=1,
+            text="News. The ferry leaves at nine.",
+            char_start=0,
+        )
+    return newer

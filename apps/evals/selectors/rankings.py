@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from apps.evals.matching import Found, Labelled, hits
 from apps.evals.metrics import STAGES
 from apps.evals.models import EvalRun, Label, LabelledQuestion, RunQuestion
+from apps.evals.questions import read_questions
 from apps.evals.selectors.passages import Place, PlaceText, read_places
 from apps.evals.selectors.runs import OUTCOMES, labels_of, outcome_of
 from apps.tenants.access import Access
@@ -96,13 +97,32 @@ def pair_labels(
     ]
 
 
+@dataclass(frozen=True)
+class _Mark:
+    """A label where it was made and, on a document that another has replaced, where it is now.
+
+    A run before the replacement found the one, a run after it the other.
+    """
+
+    label: Label
+    spots: tuple[Labelled, ...]
+
+    def is_on(self, found: Found) -> bool:
+        return any(hits(spot, found) for spot in self.spots)
+
+    @property
+    def place(self) -> Place:
+        spot = self.spots[-1]
+        return Place(spot.document_id, spot.start, spot.end)
+
+
 def read_question(access: Access, run: EvalRun, result: RunQuestion) -> QuestionShown:
     """Texts are read under the reader's rights; what was deleted since has none."""
-    labels = labels_of(result.question)
+    marks = _marks(result.question)
     lists = {stage: _found(result, stage) for stage in STAGES if stage in result.ranked}
-    shown = {stage: _shown(each, labels) for stage, each in lists.items()}
+    shown = {stage: _shown(each, marks) for stage, each in lists.items()}
     places = [_place_of(found) for each in shown.values() for _, found in each]
-    texts = read_places(access, [*places, *map(_label_place, labels)])
+    texts = read_places(access, [*places, *(mark.place for mark in marks)])
     return QuestionShown(
         result.question,
         result,
@@ -111,24 +131,36 @@ def read_question(access: Access, run: EvalRun, result: RunQuestion) -> Question
         [_first_rank(result, stage) for stage in lists],
         [
             LabelPlace(
-                label,
-                texts[_label_place(label)],
-                [_rank_of(label, lists[stage]) for stage in lists],
+                mark.label, texts[mark.place], [_rank_of(mark, lists[stage]) for stage in lists]
             )
-            for label in labels
+            for mark in marks
         ],
         [
             StageList(
                 stage,
                 len(lists[stage]),
                 [
-                    RankedPassage(rank, found.score, _grade(found, labels), texts[_place_of(found)])
+                    RankedPassage(rank, found.score, _grade(found, marks), texts[_place_of(found)])
                     for rank, found in shown[stage]
                 ],
             )
             for stage in reversed(list(lists))
         ],
     )
+
+
+def _marks(question: LabelledQuestion) -> list[_Mark]:
+    now = {
+        label.id: label
+        for asked in read_questions(question.tenant_id, [question.id])
+        for label in asked.labels
+    }
+    return [_mark(label, now.get(label.id)) for label in labels_of(question)]
+
+
+def _mark(label: Label, now: Labelled | None) -> _Mark:
+    made = Labelled(label.id, label.document_id, label.char_start, label.char_end, label.grade)
+    return _Mark(label, (made,) if now is None or now == made else (made, now))
 
 
 def _found(result: RunQuestion, stage: str) -> list[Found]:
@@ -143,8 +175,8 @@ def _first_rank(result: RunQuestion, stage: str) -> int | None:
     return None if rank is None else int(rank)
 
 
-def _shown(ranked: Sequence[Found], labels: Sequence[Label]) -> list[tuple[int, Found]]:
-    further = {_rank_of(label, ranked) for label in labels if label.grade > 0}
+def _shown(ranked: Sequence[Found], marks: Sequence[_Mark]) -> list[tuple[int, Found]]:
+    further = {_rank_of(mark, ranked) for mark in marks if mark.label.grade > 0}
     return [
         (rank, found)
         for rank, found in enumerate(ranked, start=1)
@@ -152,25 +184,15 @@ def _shown(ranked: Sequence[Found], labels: Sequence[Label]) -> list[tuple[int, 
     ]
 
 
-def _rank_of(label: Label, ranked: Sequence[Found]) -> int | None:
-    ranks = (rank for rank, found in enumerate(ranked, start=1) if _hits(label, found))
+def _rank_of(mark: _Mark, ranked: Sequence[Found]) -> int | None:
+    ranks = (rank for rank, found in enumerate(ranked, start=1) if mark.is_on(found))
     return next(ranks, None)
 
 
-def _grade(found: Found, labels: Sequence[Label]) -> int | None:
+def _grade(found: Found, marks: Sequence[_Mark]) -> int | None:
     """The highest grade of the labels that it is on."""
-    return max((label.grade for label in labels if _hits(label, found)), default=None)
-
-
-def _hits(label: Label, found: Found) -> bool:
-    return hits(
-        Labelled(label.id, label.document_id, label.char_start, label.char_end, label.grade), found
-    )
+    return max((mark.label.grade for mark in marks if mark.is_on(found)), default=None)
 
 
 def _place_of(found: Found) -> Place:
     return Place(found.document_id, found.start, found.end, found.chunk_id)
-
-
-def _label_place(label: Label) -> Place:
-    return Place(label.document_id, label.char_start, label.char_end)
