@@ -22,6 +22,7 @@ from apps.inference import errors
 from apps.retrieval.options import SearchOptions
 from apps.tenants.models import Tenant
 from apps.tenants.scope import tenant_scope
+from tests.cast import Cast, signed_in
 from tests.evals.labelled import (
     TOPICS,
     add_question,
@@ -467,3 +468,20 @@ def test_where_a_passage_was_lost_is_told() -> None:
     results = [result(1, 1), result(1, 0), result(0, 0), result(0, 0)]
     figures = summarise(results, stages=["fused", "final"], limit=10, seed=0)
     assert figures["missed"] == {"first_stage": 2, "placed_badly": 1, "found": 1}
+
+
+def test_runs_are_read_on_their_pages(cast: Cast) -> None:
+    """What a run writes is what the pages read: no factory in between."""
+    with tenant_scope(cast.acme.id):
+        library = Collection.objects.create(tenant=cast.acme, name="Topics")
+    theirs = make_topic_set(library, make_corpus(library))
+    add_question(theirs, "What is the price of zinc?", unanswerable=True, slices=["metal"])
+    before, after = (finish(start(theirs)) for _ in range(2))
+    question = results_of(after)[0].question_id
+    carl = signed_in(cast.carl)
+    for page in (
+        *("", f"runs/{after.id}/", f"runs/{after.id}/questions/{question}/"),
+        f"compare/{before.id}/{after.id}/",
+    ):
+        response = carl.get(f"/t/acme/quality/{page}")
+        assert response.status_code == 200, page
