@@ -253,7 +253,17 @@ class TestMarking:
         assert texts(made) == [QUESTION]
 
     @pytest.mark.parametrize(
-        "mark", ["", ":", "x:2", "8012d38c-2ee9-47af-b138-03a8e2099c5c:2", "none:9", "none:-1", "none:²", "a:b:c"]
+        "mark",
+        [
+            "",
+            ":",
+            "x:2",
+            "8012d38c-2ee9-47af-b138-03a8e2099c5c:2",
+            "none:9",
+            "none:-1",
+            "none:²",
+            "a:b:c",
+        ],
     )
     def test_a_mark_that_is_none_is_refused(
         self, carl: Client, guide: Document, made: LabelledSet, mark: str
