@@ -6,6 +6,7 @@ import json
 import random
 import shutil
 import threading
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -65,7 +66,7 @@ class Asker:
     collection_id: str
     asked: int = 0
     problems: list[str] = field(default_factory=list)
-    longest_s: float = 0.0
+    seconds: list[float] = field(default_factory=list)  # of each question, to its last word
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
@@ -83,12 +84,14 @@ class Asker:
         chance = random.Random(1)  # noqa: S311 - the same each time
         while not self._stop.is_set():
             place = chance.choice(PLACES[:40])
+            started = time.monotonic()
             try:
                 answer = self.ask(question_about(place))
             except Exception as exc:
                 self.problems.append(f"{place}: {type(exc).__name__}: {exc}")
                 continue
             self.asked += 1
+            self.seconds.append(time.monotonic() - started)
             self.problems += [f"{place}: {each}" for each in problems_of(answer, place)]
 
     def ask(self, question: str) -> client.Answer:

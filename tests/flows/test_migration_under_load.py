@@ -6,8 +6,10 @@ those of a build that nothing disturbed.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
+from statistics import median
 
 import pytest
 
@@ -23,6 +25,8 @@ from tests.flows.migrating import (
     write_corpus,
 )
 from tests.running_stack import Stack, a_stack, eventually
+
+logger = logging.getLogger(__name__)
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -149,6 +153,8 @@ def kill_worker_at(stack: Stack, vectors: int) -> None:
         what=f"{vectors} vectors to be there",
     )
     is_back = stack.kill_with_children("worker")
+    [(_, state, _)] = stack.rows(_BUILD, SLUG)
+    assert state == "building", "killed on its way"
     eventually(is_back, within_s=60, what="the worker to come back")
 
 
@@ -195,6 +201,10 @@ def test_the_model_changes_under_load_and_nobody_notices(loaded: Stack) -> None:
         add_document(stack, after, DOCUMENTS + 1)
         post(stack, f"{build}/", action="back")
         eventually(lambda: asker.asked >= asked_before + 20, within_s=120, what="ten more")
+    logger.info(
+        "%d questions, half of them within %.2f s, the longest %.1f s; %d vectors built",
+        *(asker.asked, median(asker.seconds), max(asker.seconds), vectors_built(stack, SLUG)),
+    )
     assert asker.problems == []
     check_models(stack)
     check_vectors(stack, new={f"{during}.md", f"{after}.md"})

@@ -10,6 +10,7 @@ from django.db.utils import IntegrityError
 from pytest_django import Settings
 
 from apps.documents.models import Collection
+from apps.documents.services import delete_tenant
 from apps.retrieval import builds, slots
 from apps.retrieval.models import ChunkVector, EmbeddingIndex
 from apps.tenants.models import Tenant
@@ -115,6 +116,26 @@ def test_a_large_tenants_new_index_is_searched_and_dropped_in_its_own_partition(
     work()
     assert "chunkvector_1" not in partitions()
     assert not EmbeddingIndex.objects.filter(id=target.id).exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_tenant_deleted_during_a_build_leaves_no_partition_behind(
+    tenant: Tenant,
+    collection: Collection,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings.HNSW_ABOVE_CHUNKS = 3
+    model = make_model()
+    other = OtherEmbedder()
+    hand_out(monkeypatch, WordEmbedder(), other, model)
+    add_ready(collection, ["one", "two", "three", "four"])
+    start(tenant, model)
+    other.before_batch = lambda: delete_tenant(tenant=tenant, actor=None)
+    work()
+    assert "chunkvector_1" in partitions()
+    assert slots.drop_unused() == [1]
+    assert "chunkvector_1" not in partitions()
 
 
 @pytest.mark.django_db(transaction=True)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 import pytest
 from django.utils import timezone
 from pytest_django import Settings
 
-from apps.documents.models import Collection, Document
+from apps.documents.models import Collection, Document, DocumentState
 from apps.inference import errors as inference
+from apps.inference.types import Vectors
 from apps.retrieval import builds
 from apps.retrieval.builds import errors, gates
 from apps.retrieval.builds.gates import GateResult
+from apps.retrieval.indexing import index_next
 from apps.retrieval.models import EmbeddingIndex, EmbeddingModel, IndexBuild, SwitchOverride
 from apps.retrieval.pipeline import retrieve
 from apps.retrieval.selectors import active_index
@@ -33,7 +35,7 @@ from tests.retrieval.building import (
     vectors_in,
     work,
 )
-from tests.retrieval.corpus import CoverageReranker, WordEmbedder
+from tests.retrieval.corpus import CoverageReranker, WordEmbedder, make_document
 
 pytestmark = pytest.mark.django_db
 
@@ -126,7 +128,7 @@ def test_a_question_under_way_stays_with_the_index_it_began_with(
     tenant: Tenant, collection: Collection, build: IndexBuild, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Slow(WordEmbedder):
-        def embed_query(self, text: str):  # type: ignore[no-untyped-def]
+        def embed_query(self, text: str) -> Vectors:
             vector = super().embed_query(text)
             switch(build)
             return vector
@@ -166,6 +168,28 @@ def test_a_switch_back_and_forth_loses_nothing(
     assert active_index(tenant.id) == build.target
     assert marked_in(build.source) == marked_in(build.target)
     assert len(marked_in(build.target)) == 5
+
+
+def test_a_document_being_indexed_during_the_switch_ends_in_the_index_in_force(
+    tenant: Tenant, collection: Collection, build: IndexBuild, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Late(WordEmbedder):
+        def embed_documents(self, texts: Sequence[str]) -> Vectors:
+            vectors = super().embed_documents(texts)
+            if active_index(tenant.id) == build.source:
+                switch(build)
+            return vectors
+
+    hand_out(monkeypatch, Late(), OtherEmbedder(), EmbeddingModel.objects.get())
+    late = make_document(collection, ["a late bird"])
+    while index_next(sleep=lambda _: None):
+        pass
+    with tenant_scope(tenant.id):
+        assert Document.objects.get(id=late.id).state == DocumentState.READY
+    assert late.id in marked_in(build.target)
+    make_due()
+    work()
+    assert late.id in marked_in(build.source)
 
 
 def test_it_is_refused_while_a_document_is_missing(
