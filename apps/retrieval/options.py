@@ -14,7 +14,8 @@ from apps.retrieval.models import SearchProfile
 Storage = Literal["halfvec", "bit"]
 LEG_CANDIDATES = 100  # of each leg; recall@50 of the fused ones was measured at .86 to 1.0
 # HNSW: README of pgvector. ef_search is at least the candidates wanted, always.
-EF_SEARCH = 200
+# At 200, a tenant of 89,000 chunks was found .984 of by questions off its topic, at 400 .993.
+EF_SEARCH = 400
 M = 16
 EF_CONSTRUCTION = 64
 

@@ -34,7 +34,7 @@ from apps.evals.tuning.proposing import propose
 from apps.evals.tuning.working import tune_next, work_on
 from apps.inference.errors import InferenceError
 from apps.retrieval.models import AnnIndex, EmbeddingIndex, SearchProfile
-from apps.retrieval.options import SearchOptions, options_for
+from apps.retrieval.options import EF_SEARCH, SearchOptions, options_for
 from apps.tenants.models import Tenant
 from apps.tenants.scope import tenant_scope
 from tests.retrieval.corpus import (
@@ -45,7 +45,7 @@ from tests.retrieval.corpus import (
     write_rows,
 )
 
-IN_FORCE = SearchOptions()
+IN_FORCE = SearchOptions(ef_search=200)
 NOW = Pace(rest=False)
 WORDS = (
     *("amber", "birch", "cedar", "delta", "ember", "fjord"),
@@ -140,6 +140,7 @@ def depth(leg: int, rerank: int, ndcg: float, p95_ms: float, **more: Any) -> dic
         "recall_10": ndcg,
         "p95_ms": p95_ms,
         "degraded": 0,
+        "questions": 60,
         **more,
     }
 
@@ -175,6 +176,16 @@ def test_fewer_candidates_are_proposed_only_where_they_are_no_worse() -> None:
     assert (worse["changes"], worse["pipeline"]["verdict"]) == ({}, "in_force")
     same = proposal({"kind": "exact"}, now, depth(50, 10, 0.8, 20))
     assert same["changes"] == {"leg_candidates": 50, "rerank_candidates": 10}
+
+
+def test_a_handful_of_labelled_questions_proposes_nothing() -> None:
+    few = {"questions": 24}
+    found = proposal(
+        {"kind": "exact"},
+        depth(100, 20, 0.8, 50, in_force=True, **few),
+        depth(50, 10, 0.9, 5, **few),
+    )
+    assert (found["changes"], found["pipeline"]["verdict"]) == ({}, "few_labels")
 
 
 def test_an_ef_search_below_the_candidates_is_not_proposed() -> None:
@@ -288,7 +299,7 @@ def test_labelled_questions_measure_the_candidates(tenant: Tenant, document: Doc
     }
     assert all(each["questions"] == 3 and each["ndcg_10"] > 0 for each in depths)
     assert curve.proposal["questions"]["labelled"] == 3
-    assert curve.proposal["pipeline"]["verdict"] in {"in_force", "cheaper"}
+    assert curve.proposal["pipeline"] == {"verdict": "few_labels"}
 
 
 @pytest.mark.django_db
@@ -470,7 +481,7 @@ def test_settings_of_a_large_tenant_are_measured_and_the_proposed_one_applied(
 def test_a_worker_waits_for_the_job_that_builds(tenant: Tenant, document: Document) -> None:
     from apps.retrieval import ann
 
-    curve = start_curve(tenant=tenant, user=None, grid={"ef_search": [200]})
+    curve = start_curve(tenant=tenant, user=None, grid={"ef_search": [EF_SEARCH]})
     tune_next()
     curve.refresh_from_db()
     assert (curve.state, curve.error_code) == (TuneRun.State.RUNNING, "building_hnsw")
@@ -517,7 +528,7 @@ def done(tenant: Tenant, document: Document) -> TuneRun:
         {"kind": "exact", "p95_ms": 9.0},
         point(150, 0.99, 2.0, m=24),
         point(400, 1.0, 5.0),
-        depth(300, 10, 0.8, 20),
+        depth(500, 10, 0.8, 20),
     ]
     return TuneRun.objects.create(
         tenant=tenant,
@@ -542,7 +553,7 @@ def test_any_point_can_be_applied_by_hand(tenant: Tenant, done: TuneRun) -> None
     profile = apply_curve(tenant=tenant, user=None, curve=done, point=2)
     assert (profile.ef_search, profile.m, profile.origin) == (400, 16, "manual")
     deeper = apply_curve(tenant=tenant, user=None, curve=done, point=3)
-    assert (deeper.leg_candidates, deeper.rerank_candidates, deeper.ef_search) == (300, 10, 400)
+    assert (deeper.leg_candidates, deeper.rerank_candidates, deeper.ef_search) == (500, 10, 500)
 
 
 @pytest.mark.django_db
@@ -550,7 +561,7 @@ def test_more_candidates_raise_an_ef_search_that_would_not_find_them(
     tenant: Tenant, done: TuneRun
 ) -> None:
     profile = apply_curve(tenant=tenant, user=None, curve=done, point=3)
-    assert (profile.leg_candidates, profile.ef_search) == (300, 300)
+    assert (profile.leg_candidates, profile.ef_search) == (500, 500)
 
 
 @pytest.mark.django_db

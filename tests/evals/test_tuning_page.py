@@ -14,7 +14,7 @@ from apps.evals.models import TuneRun
 from apps.evals.tuning.charting import depth_chart, fine_axis, recall_chart
 from apps.evals.tuning.jobs import start_curve
 from apps.retrieval.models import AnnIndex, EmbeddingIndex, SearchProfile
-from apps.retrieval.options import options_for
+from apps.retrieval.options import EF_SEARCH, options_for
 from apps.retrieval.profiles import apply_profile
 from tests.cast import Cast, signed_in
 from tests.evals.test_tuning import WORDS, depth, point
@@ -110,7 +110,7 @@ def test_a_curve_is_started_from_the_form(browser: Client, document: Document) -
     curve = TuneRun.objects.get()
     assert response["Location"] == url("curve", curve.id)
     assert (curve.recall_goal, curve.k) == (0.95, 10)
-    assert curve.grid["ef_search"] == [100, 200, 300]
+    assert curve.grid["ef_search"] == [100, 300, EF_SEARCH]
     assert curve.created_by is not None
     assert "Waiting" in page(browser, "curve", curve.id)
 
@@ -185,7 +185,7 @@ def test_the_proposal_is_applied_with_one_click_and_taken_back_with_another(
     assert options_for(cast.acme.id).ef_search == 150
     assert "This is in force" in page(browser, "curve", done.id)
     browser.post(url("use_profile", before.id))
-    assert options_for(cast.acme.id).ef_search == 200
+    assert options_for(cast.acme.id).ef_search == EF_SEARCH
     assert options_for(cast.acme.id).rerank_candidates == 30
     browser.post(url("use_settings"))
     assert not SearchProfile.objects.filter(tenant=cast.acme, active=True).exists()
@@ -207,7 +207,7 @@ def test_a_point_that_is_not_there_changes_nothing(
 ) -> None:
     response = browser.post(url("use_curve", done.id), {"point": given})
     assert response.status_code == 302
-    assert options_for(cast.acme.id).ef_search == 200
+    assert options_for(cast.acme.id).ef_search == EF_SEARCH
 
 
 @pytest.mark.django_db

@@ -12,7 +12,7 @@ from apps.retrieval.filters import Narrowed
 from apps.retrieval.hops.find import find
 from apps.retrieval.hops.state import Search
 from apps.retrieval.models import AnnIndex
-from apps.retrieval.options import SearchFilter, SearchOptions
+from apps.retrieval.options import EF_SEARCH, SearchFilter, SearchOptions
 from apps.retrieval.plans import SearchPlan, plan_search
 from apps.retrieval.snapshots import snapshot
 from apps.telemetry.hops import Hop, Trace
@@ -65,7 +65,7 @@ def test_many_chunks_are_searched_with_the_index_the_options_name(large: Large) 
     ready(large, m=8)
     wanted = ready(large)
     assert plan(large) == SearchPlan(
-        "hnsw", "many chunks", 60, ef_search=200, storage="halfvec", ann_id=wanted.id
+        "hnsw", "many chunks", 60, ef_search=EF_SEARCH, storage="halfvec", ann_id=wanted.id
     )
 
 
@@ -180,7 +180,11 @@ def test_the_span_says_the_plan_why_and_what_each_leg_cost(large: Large) -> None
     attributes = hop_of(search_of(large)).attributes
     assert attributes["plan"] == "hnsw"
     assert attributes["plan_reason"] == "many chunks"
-    assert (attributes["ef_search"], attributes["searchable"], attributes["rows"]) == (200, 60, 60)
+    assert (attributes["ef_search"], attributes["searchable"], attributes["rows"]) == (
+        EF_SEARCH,
+        60,
+        60,
+    )
     assert attributes["only_vectors_share"] == 1.0
     assert attributes["only_words_share"] == 0.0
     assert {"words_ms", "vectors_ms", "text_ms"} <= attributes.keys()

@@ -11,7 +11,7 @@ from pytest_django import Settings
 
 from apps.retrieval.errors import ProfileInvalid, ProfileUnknown
 from apps.retrieval.models import SearchProfile
-from apps.retrieval.options import options_for
+from apps.retrieval.options import EF_SEARCH, options_for
 from apps.retrieval.profiles import KNOBS, apply_profile, restore_profile, restore_settings
 from apps.telemetry.models import AuditEvent
 from apps.tenants.models import Tenant
@@ -130,7 +130,7 @@ def test_who_changed_how_a_tenant_is_searched_is_on_record(tenant: Tenant) -> No
         {"ef_search": True},
         {"ef_search": "200"},
         {"leg_candidates": 0},
-        {"leg_candidates": 201},  # of ef_search 200
+        {"leg_candidates": EF_SEARCH + 1},
         {"rerank_candidates": 0},
         {"m": 1},
         {"m": 101, "ef_construction": 300},
