@@ -111,7 +111,7 @@ def test_another_tenants_profile_is_unknown(tenant: Tenant) -> None:
 def test_who_changed_how_a_tenant_is_searched_is_on_record(tenant: Tenant) -> None:
     profile = change(tenant, ef_search=300)
     restore_settings(tenant=tenant, user=None)
-    events = AuditEvent.objects.filter(tenant_id=tenant.id).order_by("id")
+    events = AuditEvent.objects.filter(tenant_id=tenant.id).order_by("at")
     assert [event.action for event in events] == [
         "search_profile.manual",
         "search_profile.to_settings",
