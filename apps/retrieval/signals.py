@@ -38,27 +38,33 @@ def closeness(
 ) -> float:
     """Of the question's words that the text has, the share that two sentences in a row have.
 
-    Weighed by idf; 1 where the text has none. Words from all over a passage make no answer.
+    Weighed by idf; 1 where the text has none. The first line, mostly a heading, goes with every
+    sentence. Words from all over a passage make no answer.
     """
     weights = _weights(words, statistics)
-    ends = [match.end() for match in _SENTENCE_END.finditer(text)]
+    said = _spans_by_sentence(words, text, text_words)
+    covered: set[Span] = set().union(*said.values())
+    total = sum(weights[span] for span in covered)
+    if not total:
+        return 1.0
+    first = said.get(0, set())
+    rows = (first | spans | said.get(at + 1, set()) for at, spans in said.items())
+    return max(sum(weights[span] for span in row) for row in rows) / total
+
+
+def _spans_by_sentence(
+    words: Sequence[Word], text: str, text_words: Sequence[Word]
+) -> dict[int, set[Span]]:
+    """Which words of the question each sentence of the text has, by the sentence's number."""
     asked: dict[int, set[Span]] = defaultdict(set)
     for word in words:
         asked[word.term].add((word.start, word.end))
+    ends = [match.end() for match in _SENTENCE_END.finditer(text)]
     said: dict[int, set[Span]] = defaultdict(set)
     for word in text_words:
         if word.term in asked:
             said[bisect_right(ends, word.start)] |= asked[word.term]
-    covered: set[Span] = set().union(*said.values())
-    total = sum(weights[span] for span in covered)
-    best = max(
-        (
-            sum(weights[span] for span in spans | said.get(at + 1, set()))
-            for at, spans in said.items()
-        ),
-        default=0.0,
-    )
-    return best / total if total else 1.0
+    return said
 
 
 def number_share(question: str, text: str) -> float:

@@ -44,8 +44,13 @@ def test_words_in_one_sentence_or_two_in_a_row_are_close() -> None:
 
 
 def test_words_from_all_over_a_passage_are_not() -> None:
-    text = "It has a battery. Nothing here. Nothing there. The warranty is long."
+    text = "Phones.\nIt has a battery. Nothing here. Nothing there. The warranty is long."
     assert near("battery warranty", text) == pytest.approx(0.5)
+
+
+def test_a_heading_goes_with_every_sentence() -> None:
+    text = "Battery\nNothing here. Nothing there. The warranty is long."
+    assert near("battery warranty", text) == 1
 
 
 @pytest.mark.parametrize("text", ["", "...", "\n\n\n", "nothing in common"])
