@@ -44,7 +44,7 @@ def tune(*arguments: str) -> tuple[int, str]:
     """Exit status, and what was printed."""
     out = io.StringIO()
     try:
-        call_command("tune-search", *arguments, stdout=out, stderr=out)
+        call_command("tune-search", *arguments, stdout=out, stderr=io.StringIO())
     except CommandError as exc:
         return exc.returncode, out.getvalue() + str(exc)
     return 0, out.getvalue()

@@ -454,7 +454,7 @@ def vector_points(curve: TuneRun) -> list[dict[str, Any]]:
 def test_settings_of_a_large_tenant_are_measured_and_the_proposed_one_applied(
     tenant: Tenant, document: Document
 ) -> None:
-    grid = {"ef_search": [100, 150], "m": [8], "storage": ["bit"]}
+    grid = {"ef_search": [100, 150], "m": [8], "storage": ["bit"]}  # and what is in force
     curve = start_curve(tenant=tenant, user=None, claimed=True, grid=grid, k=10)
     assert work_on(jobs.claim_of(curve), replace(NOW, build_here=True))
     curve.refresh_from_db()

@@ -21,7 +21,7 @@ KNOBS = ("ef_search", "storage", "m", "ef_construction", "leg_candidates", "rera
 VALUES_MAX, VARIANTS_MAX, SETTINGS_MAX, DEPTHS_MAX = 12, 6, 48, 16
 # Where nothing is asked for. Another HNSW build costs disk and minutes: only what is asked for.
 DEFAULTS: dict[str, tuple[int, ...]] = {
-    "ef_search": (100, 150, 200, 300, 400, 600),
+    "ef_search": (100, 150, 200, 300, 400, 600, 800),
     "leg_candidates": (50, 100, 200),
     "rerank_candidates": (10, 20, 40),
 }

@@ -20,11 +20,13 @@ HNSW_KNOBS = ("storage", "m", "ef_construction", "ef_search")
 DEPTH_KNOBS = ("leg_candidates", "rerank_candidates")
 # Within this share of the cheapest time, two settings cost the same: the one in force stays.
 SAME_TIME = 0.05
+# Fewer labelled questions than this do not say that a candidate less costs nothing.
+QUESTIONS_LEAST = 25
 
 RULE = (
     "Of the settings whose recall meets the goal, the one with the lowest p95; the one in force "
     "where that is within 5 % of it. Fewer or more candidates only where nDCG@10 and recall@10 of "
-    "the labelled questions are not below what they are now."
+    f"the labelled questions, at least {QUESTIONS_LEAST}, are not below what they are now."
 )
 
 
@@ -83,6 +85,8 @@ def _choose_depth(points: Sequence[Point]) -> dict[str, Any]:
         return {"verdict": "no_labels"}
     if any(points[n]["degraded"] for n in places):
         return {"verdict": "degraded"}
+    if points[mine]["questions"] < QUESTIONS_LEAST:
+        return {"verdict": "few_labels"}
     enough = [
         n
         for n in places

@@ -6,7 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from apps.evals.models import TuneRun
-from apps.evals.tuning.proposing import DEPTH_KNOBS, HNSW_KNOBS, PIPELINE, VECTORS
+from apps.evals.tuning.proposing import (
+    DEPTH_KNOBS,
+    HNSW_KNOBS,
+    PIPELINE,
+    QUESTIONS_LEAST,
+    VECTORS,
+)
 
 Point = Mapping[str, Any]
 
@@ -119,6 +125,11 @@ def _on_depths(points: Sequence[Point], part: Mapping[str, Any]) -> str:
         return (
             "How many candidates are worth their time was not measured: there are no labelled "
             "questions with passages that answer them."
+        )
+    if verdict == "few_labels":
+        return (
+            f"The candidates stay as they are: fewer than {QUESTIONS_LEAST} labelled questions "
+            "cannot tell whether others would be as good."
         )
     if verdict == "degraded":
         return (

@@ -90,9 +90,12 @@ class Command(BaseCommand):
         shown: list[Progress] = []
 
         def progress(done: int, total: int) -> None:
-            if not shown:
+            if not done:
+                self.stderr.write("Preparing: HNSW indexes to compare are built first, if any.")
+            elif not shown:
                 shown.append(Progress(sys.stderr, "Asked", total))
-            shown[0].show(done)
+            else:
+                shown[0].show(done)
 
         try:
             work_on(jobs.claim_of(curve), Pace(rest=False, build_here=True, progress=progress))
