@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+import uuid
+from contextlib import closing
+from typing import Any
+
 import pytest
 from django.db import connection
 from pytest_django import DjangoAssertNumQueries, Settings
 
-from apps.documents.models import Collection
-from apps.retrieval import vectors
+from apps.documents.models import Collection, Document, DocumentState
+from apps.retrieval import bm25, rows, vectors
 from apps.retrieval.filters import Narrowed
 from apps.retrieval.hops.find import find
 from apps.retrieval.hops.state import Search
@@ -18,7 +23,14 @@ from apps.retrieval.snapshots import snapshot
 from apps.telemetry.hops import Hop, Trace
 from apps.telemetry.metrics import SHORT_SEARCHES
 from apps.tenants.models import Tenant
-from tests.retrieval.corpus import delete_document, make_collection
+from apps.tenants.scope import tenant_scope
+from tests.retrieval.corpus import (
+    WordEmbedder,
+    delete_document,
+    make_collection,
+    make_document,
+    write_rows,
+)
 from tests.retrieval.large import Large, clustered, make_large
 
 pytestmark = pytest.mark.django_db
@@ -206,6 +218,49 @@ def test_a_search_sees_one_moment_and_cannot_write(collection: Collection) -> No
         assert cursor.fetchone() == ("repeatable read",)
         cursor.execute("SHOW transaction_read_only")
         assert cursor.fetchone() == ("on",)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_version_that_becomes_ready_in_the_middle_is_not_mixed_with_the_one_before(
+    collection: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = make_document(collection, ["The old warranty lasts a year.", "Old refunds are slow."])
+    index = write_rows(old)
+    search_words = bm25.search
+
+    def swap() -> None:
+        with closing(connection), tenant_scope(collection.tenant_id):
+            write_rows(make_document(collection, ["The new warranty lasts two years."]))
+            Document.objects.filter(id=old.id).update(state=DocumentState.SUPERSEDED)
+            rows.remove(collection.tenant_id, [old.id])
+
+    def search_words_and_swap(**arguments: Any) -> dict[uuid.UUID, float]:
+        found = search_words(**arguments)
+        other = threading.Thread(target=swap)
+        other.start()
+        other.join()
+        return found
+
+    monkeypatch.setattr(bm25, "search", search_words_and_swap)
+    search = Search(
+        tenant_id=collection.tenant_id,
+        question="warranty",
+        collection_ids=[collection.id],
+        limit=8,
+        language="en",
+        options=SearchOptions(),
+        narrowed=SearchFilter(),
+        index=index,
+        vector=WordEmbedder().embed_query("warranty"),
+    )
+    with Trace(collection.tenant_id, "answer").hop("search") as hop:
+        found = find(search, hop)
+    assert [chunk.document_id for _, chunk in found] == [old.id, old.id]
+    assert found[0][0].bm25_score
+    monkeypatch.undo()
+    with Trace(collection.tenant_id, "answer").hop("search") as hop:
+        (only,) = find(search, hop)
+    assert only[1].document_id != old.id
 
 
 def test_a_deleted_document_is_not_counted_as_searchable(large: Large) -> None:
