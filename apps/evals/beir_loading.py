@@ -248,6 +248,8 @@ def _set_of(collection: Collection) -> LabelledSet:
             "nightly": False,
         },
     )
+    # Of two commands at once, the second finds what the first has written.
+    bool(LabelledSet.objects.select_for_update(no_key=True).filter(id=labelled_set.id))
     if labelled_set.collection_id != collection.id:
         raise SetNameTaken(
             f"Another collection has a labelled set named “{collection.name}”. Give the "
@@ -344,4 +346,5 @@ def _write_labels(
             for question_id, document_id, grade in sorted(wanted - there)
         ),
         batch_size=_ROWS_AT_ONCE,
+        ignore_conflicts=True,
     )

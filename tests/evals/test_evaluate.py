@@ -476,3 +476,27 @@ def test_ids_become_names_that_are_kept_as_they_are() -> None:
     ids = ["p1", "a/b", "..", "x" * 500, "é", "a b", " a", "a.", "%", uuid.uuid4().hex, "*?<>|"]
     for id in ids:
         assert clean_path(f"{path_of(id)}.md") == f"{path_of(id)}.md"
+
+
+@pytest.mark.slow
+@pytest.mark.django_db(transaction=True)
+def test_two_commands_at_once_write_one_set(make: Callable[..., Path]) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from django.db import connection
+
+    folder = make()
+    report(folder)
+    with tenant_scope(in_tenant().id):
+        Label.objects.all().delete()
+
+    def run() -> int:
+        try:
+            return evaluate(folder, "--json")[0]
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(3) as pool:
+        assert [each.result() for each in [pool.submit(run) for _ in range(3)]] == [0, 0, 0]
+    with tenant_scope(in_tenant().id):
+        assert (LabelledSet.objects.count(), Label.objects.count()) == (1, 3)
