@@ -11,6 +11,7 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
+from apps.documents.chunkings import chunking_in_force
 from apps.retrieval import builds
 from apps.retrieval.build_forms import StartForm, ThrottleForm
 from apps.retrieval.builds import selectors
@@ -116,6 +117,7 @@ def _answer(request: TenantRequest, form: StartForm, *, status: int = 200) -> Ht
     context: dict[str, Any] = {
         "index": index,
         "figures": selectors.index_figures(index) if index else None,
+        "chunking": chunking_in_force(tenant_id),
         "own_model": settings.EMBEDDING_MODEL,
         "models": selectors.models_on_offer(),
         "form": form,
