@@ -9,7 +9,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
-from django.http import Http404, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -26,11 +26,11 @@ from apps.evals.selectors.runs import (
     RunPoint,
     SetStanding,
     alerts_to_show,
-    get_set_for,
     sets_for,
     standing_of,
 )
 from apps.evals.templatetags.quality import metric_name
+from apps.evals.views.lookups import find_set
 from apps.retrieval.options import SearchOptions, options_for
 from apps.tenants.access import Right, TenantRequest, tenant_page
 
@@ -61,14 +61,16 @@ def quality(request: TenantRequest) -> HttpResponse:
 @tenant_page(Right.MANAGE_CORPUS)
 def set_card(request: TenantRequest, set_id: uuid.UUID) -> HttpResponse:
     """One set's part of the page, asked for again while a run is under way."""
-    return render(request, "evals/_quality_set.html", _card(request, _find_set(request, set_id)))
+    return render(
+        request, "evals/_quality_set.html", _card(request, find_set(request.access, set_id))
+    )
 
 
 @require_GET
 @tenant_page(Right.MANAGE_CORPUS)
 def set_change(request: TenantRequest, set_id: uuid.UUID) -> HttpResponse:
     """What changed between a set's last two runs; apart, for it draws thousands of samples."""
-    standing = standing_of(_find_set(request, set_id))
+    standing = standing_of(find_set(request.access, set_id))
     context: dict[str, Any] = {"standing": standing}
     if standing.newest and standing.before:
         comparison = compare(standing.before, standing.newest)
@@ -82,7 +84,7 @@ def set_change(request: TenantRequest, set_id: uuid.UUID) -> HttpResponse:
 def begin_run(request: TenantRequest, set_id: uuid.UUID) -> HttpResponse:
     """Start a run of the set: as questions are searched now, or with stages left out."""
     tenant = request.access.tenant
-    labelled_set = _find_set(request, set_id)
+    labelled_set = find_set(request.access, set_id)
     try:
         run = start_run(
             tenant=tenant,
@@ -109,13 +111,6 @@ def _options(request: TenantRequest, options: SearchOptions) -> SearchOptions | 
 def _sample(text: str) -> int | None:
     wanted = int(text) if text.isdecimal() and len(text) < 9 else 0
     return wanted or None
-
-
-def _find_set(request: TenantRequest, set_id: uuid.UUID) -> LabelledSet:
-    found = get_set_for(request.access, set_id)
-    if found is None:
-        raise Http404
-    return found
 
 
 def _card(request: TenantRequest, labelled_set: LabelledSet) -> dict[str, Any]:
