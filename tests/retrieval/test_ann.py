@@ -20,6 +20,7 @@ from pytest_django import Settings
 from apps.documents.models import Collection
 from apps.retrieval import ann, slots, vectors
 from apps.retrieval.errors import AnnBuildFailed
+from apps.retrieval.filters import Narrowed
 from apps.retrieval.models import (
     AnnIndex,
     ChunkVector,
@@ -31,6 +32,7 @@ from apps.retrieval.options import SearchOptions
 from apps.retrieval.plans import SearchPlan, hnsw_plan, plan_search
 from apps.tenants.models import Tenant
 from apps.tenants.scope import tenant_scope
+from tests.retrieval.corpus import delete_document
 from tests.retrieval.large import Large, clustered, hnsw_indexes, make_large
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -89,6 +91,47 @@ def test_a_tenant_above_the_line_gets_an_index_and_is_searched_with_it(large: La
         )
     assert list(found) == large.nearest(QUESTION, 20)
     assert f"using {ann.name_of(row)}" in explain(large, plan)
+
+
+def test_what_is_added_and_removed_after_the_build_is_found_and_not_found(large: Large) -> None:
+    row = ann.ensure_ann(index=large.index)
+    added = make_large(large.collection, 200, seed=2)
+    delete_document(large.document)
+    with transaction.atomic():
+        found = vectors.search(
+            index=large.index,
+            collection_ids=[large.collection.id],
+            question=QUESTION,
+            limit=50,
+            plan=hnsw_plan(row, SearchOptions(), rows=200),
+        )
+    assert list(found) == added.nearest(QUESTION, 50)
+
+
+def test_a_large_part_is_searched_with_the_index_and_all_of_it_is_found(
+    large: Large, settings: Settings
+) -> None:
+    settings.HNSW_ABOVE_CHUNKS = 100
+    make_large(large.collection, 300, seed=2)
+    ann.ensure_ann(index=large.index)
+    part = [large.document.id]
+    plan = plan_search(
+        index=large.index,
+        options=SearchOptions(),
+        collection_ids=[large.collection.id],
+        narrowed=Narrowed(part, 600),
+    )
+    assert (plan.kind, plan.rows) == ("hnsw", 600)
+    with transaction.atomic():
+        found = vectors.search(
+            index=large.index,
+            collection_ids=[large.collection.id],
+            question=QUESTION,
+            limit=50,
+            document_ids=part,
+            plan=plan,
+        )
+    assert list(found) == large.nearest(QUESTION, 50)
 
 
 def test_an_exact_search_never_uses_an_hnsw_index(large: Large) -> None:
