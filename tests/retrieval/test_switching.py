@@ -368,3 +368,38 @@ def test_documents_stay_as_they_are_where_nothing_is_cut_anew(
     switch(build)
     with tenant_scope(tenant.id):
         assert set(Document.objects.values_list("generation", flat=True)) == {0}
+
+
+def test_a_changed_setting_is_migrated_to_without_mixing_models(
+    tenant: Tenant, collection: Collection, other: OtherEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_ready(collection, ["cat sat", "dog ran"])
+    old = active_index(tenant.id)
+    before = vectors_in(old)
+    hand_out(monkeypatch, other, other, EmbeddingModel.objects.get())  # the settings' own now
+    late = add_ready(collection, ["a late bird"])
+    build = refreshed(start(tenant, None))
+    work()
+    assert state_of(build) == State.READY
+    assert len(marked_in(build.target)) == 2
+    switch(build)
+    make_due()
+    work()
+    assert vectors_in(old) == before, "no vector of the new model in the old index"
+    assert late.id in marked_in(active_index(tenant.id))
+    make_old(build)
+    work()
+    assert state_of(build) == State.DONE
+
+
+def test_a_server_that_serves_another_model_now_is_not_taken_at_its_word(
+    tenant: Tenant, collection: Collection, other: OtherEmbedder, model: EmbeddingModel
+) -> None:
+    add_ready(collection, ["cat sat"])
+    build = start(tenant, model)
+    other.model_id = "something-else"
+    work()
+    build = refreshed(build)
+    assert build.error_code == "model_changed"
+    assert build.state == State.BUILDING
+    assert vectors_in(build.target) == {}

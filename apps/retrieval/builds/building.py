@@ -35,6 +35,7 @@ SLICE_S = 10.0
 # A throttled build works for so long at a time, and waits for the rest.
 TICK_S = 5.0
 RETRY_S = 15.0  # while the model or the file storage stays away
+MODEL_CHANGED = "model_changed"  # what is served is not what the index is by
 _PAGE = 100  # documents looked up at once
 
 
@@ -78,7 +79,11 @@ def fill(claim: BuildClaim, build: IndexBuild, index: EmbeddingIndex) -> float |
     code, wait_s = "", 0.0
     try:
         slots.ensure_partition(index.slot)
-        code, is_through = _work(claim, index, work)
+        embedder = embedders.embedder_of(index)
+        if (embedder.model_id, embedder.dimensions) == (index.model_id, index.dimensions):
+            code, is_through = _work(Adding(claim, index, embedder), work)
+        else:  # its vectors are never mixed with another's: an old index then stays as it is
+            code, wait_s, is_through = MODEL_CHANGED, RETRY_S, index.id != build.target_id
         if is_through:
             leases.held(claim).update(error_code=code[:60])
             return None
@@ -94,14 +99,13 @@ def fill(claim: BuildClaim, build: IndexBuild, index: EmbeddingIndex) -> float |
     return max(wait_s, work.pause_s)
 
 
-def _work(claim: BuildClaim, index: EmbeddingIndex, work: Slice) -> tuple[str, bool]:
+def _work(adding: Adding, work: Slice) -> tuple[str, bool]:
     """Pieces until the slice is over, or no document is left.
 
     The code of what a document was passed over for, if any was, and whether none is left.
     """
-    adding = Adding(claim, index, embedders.embedder_of(index))
     code = ""
-    for document in _missing(index):
+    for document in _missing(adding.index):
         try:
             code = _add(adding, document, work) or code
         except Rejected as exc:  # this text is at fault: the others are not to wait for it
