@@ -391,6 +391,16 @@ def test_a_model_that_is_down_is_waited_for(
 
 
 @pytest.mark.django_db
+def test_another_embedding_model_than_the_indexs_ends_the_curve(
+    tenant: Tenant, document: Document, models: tuple[WordEmbedder, CoverageReranker]
+) -> None:
+    label_questions(document)
+    models[0].model_id = "others"
+    curve = measured(tenant)
+    assert (curve.state, curve.error_code) == (TuneRun.State.FAILED, "index_behind")
+
+
+@pytest.mark.django_db
 def test_a_changed_embedding_index_ends_the_curve(tenant: Tenant, document: Document) -> None:
     curve = start_curve(tenant=tenant, user=None)
     EmbeddingIndex.objects.filter(tenant=tenant).update(active=False)
@@ -449,6 +459,7 @@ def vector_points(curve: TuneRun) -> list[dict[str, Any]]:
     return [each for each in curve.points if each["kind"] == "vectors"]
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("large")
 def test_settings_of_a_large_tenant_are_measured_and_the_proposed_one_applied(

@@ -26,6 +26,12 @@ PROBES_MAX = 200
 PROBES_ENOUGH = 50
 
 
+class OtherModel(Exception):
+    """The embedding model in use is not the one that the index's vectors are by."""
+
+    code = "index_behind"
+
+
 @dataclass(frozen=True)
 class Probe:
     """A question: its words, or its vector. A passage that stands in for one never finds itself."""
@@ -59,10 +65,16 @@ def choose_probes(index: EmbeddingIndex, *, seed: uuid.UUID) -> Probes:
 
 
 def vector_of(probe: Probe, index: EmbeddingIndex) -> Vectors:
-    """The probe's vector, shape (dimensions,). Raises an InferenceError where the model is down."""
+    """The probe's vector, shape (dimensions,).
+
+    Raises an InferenceError where the model is down, and OtherModel.
+    """
     if probe.vector is not None:
         return probe.vector
-    return embedders.embedder_of(index).embed_query(probe.text)
+    embedder = embedders.embedder_of(index)
+    if (embedder.model_id, embedder.dimensions) != (index.model_id, index.dimensions):
+        raise OtherModel
+    return embedder.embed_query(probe.text)
 
 
 def _labelled(index: EmbeddingIndex, seed: uuid.UUID) -> list[Probe]:

@@ -27,6 +27,10 @@ KNOB_NAMES = {
 }
 FAILURES = {
     "index_changed": "The embedding index was changed while it was measured. Measure another one.",
+    "index_behind": (
+        "The documents were indexed with another embedding model than the one in use. Build an "
+        "index with that one first, under Embedding model."
+    ),
     "kept_crashing": "Measuring kept crashing and was given up. The worker's log says where.",
 }
 

@@ -6,6 +6,7 @@ import time
 
 from apps.evals.tuning import builds, jobs
 from apps.evals.tuning.measurement import Pace, begin
+from apps.evals.tuning.probes import OtherModel
 from apps.inference.errors import InferenceError
 from worker.enqueue import wake
 
@@ -40,7 +41,7 @@ def work_on(claim: jobs.Claim, pace: Pace) -> bool:
     except builds.NotReady as exc:
         jobs.wait(claim, delay_s=exc.delay_s, code=exc.code)
         return False
-    except builds.BuildFailed as exc:
+    except (builds.BuildFailed, OtherModel) as exc:
         jobs.fail(claim, code=exc.code)
         return True
     except InferenceError as exc:
