@@ -12,6 +12,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from apps.documents.management.terminal import table
 from apps.documents.models import Collection, DocumentState
 from ragsite.stack.demo import client, corpus, report
+from ragsite.stack.demo.labelled import NAME as LABELLED_SET
+from ragsite.stack.demo.labelled import ensure_labelled_set
 from ragsite.stack.demo.people import SLUG, Demo, ensure_demo
 
 QUESTION = "How are the documents of two tenants kept apart?"
@@ -51,6 +53,11 @@ class Command(BaseCommand):
             self._say(f"  {elapsed:6.1f} s  {document.state:<7} {document.name:<28} {outcome}")
         if failed:
             raise CommandError(f"{failed} documents could not be ingested.")
+        plan = ensure_labelled_set(demo, collection)
+        self._say(
+            f"Labelled set {LABELLED_SET!r}: {len(plan.questions)} questions; "
+            "a worker measures the search on them: see Quality in the menu"
+        )
 
     def _sign_ins(self, demo: Demo, site: str) -> None:
         self._say(f"\nSign in at {site}/ with the password {demo.password}")

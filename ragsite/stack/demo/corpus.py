@@ -16,7 +16,8 @@ from apps.tenants.scope import tenant_scope
 from ragsite.stack.demo.people import Demo
 
 NAME = "ragsite documentation"
-_ENDED = (DocumentState.READY, DocumentState.FAILED)
+_FAILED = DocumentState.FAILED
+_ENDED = (DocumentState.READY, _FAILED)
 _POLL_S = 0.2
 
 
@@ -45,23 +46,22 @@ def ensure_collection(demo: Demo) -> Collection:
 def bring_up_to_date(demo: Demo, collection: Collection, folder: Path) -> Changes:
     """Make the collection hold the Markdown files of `folder` as they are now.
 
-    A file whose bytes the collection has is left alone; a changed one replaces its predecessor.
+    A file whose bytes the collection has is left alone; a changed one is the next version of its
+    predecessor, which old answers go on citing and labels follow.
     """
     files = {path.name: path for path in sorted(folder.glob("*.md"))}
     hashes = {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files.items()}
     known = _documents(demo, collection)
-    stale = [
-        document
-        for document in known
-        if hashes.get(document.name) != document.sha256 or document.state == DocumentState.FAILED
-    ]
-    for document in stale:
+    useless = [each for each in known if each.name not in files or each.state == _FAILED]
+    for document in useless:
         services.delete_document(tenant=demo.tenant, document=document, actor=demo.corpus_admin)
-    kept = {document.name for document in known if document not in stale}
+    kept = {each.name for each in known if hashes.get(each.name) == each.sha256} - {
+        each.name for each in useless
+    }
     new = [name for name in files if name not in kept]
     for name in new:
         _upload(demo, collection, files[name])
-    gone = tuple(document.name for document in stale if document.name not in files)
+    gone = tuple(document.name for document in useless if document.name not in files)
     return Changes(uploaded=tuple(new), deleted=gone, unchanged=len(kept))
 
 
@@ -99,8 +99,10 @@ def wait_until_ingested(
 
 
 def _documents(demo: Demo, collection: Collection) -> list[Document]:
+    """The newest versions; older ones are superseded, or soon will be."""
     with tenant_scope(demo.tenant.id):
-        return list(Document.objects.filter(tenant=demo.tenant, collection=collection))
+        rows = Document.objects.filter(tenant=demo.tenant, collection=collection)
+        return list(rows.order_by("path", "-version").distinct("path"))
 
 
 def _ended(document: Document) -> bool:
