@@ -16,7 +16,13 @@ from apps.retrieval import builds
 from apps.retrieval.builds import errors, gates
 from apps.retrieval.builds.gates import GateResult
 from apps.retrieval.indexing import index_next
-from apps.retrieval.models import EmbeddingIndex, EmbeddingModel, IndexBuild, SwitchOverride
+from apps.retrieval.models import (
+    AnnIndex,
+    EmbeddingIndex,
+    EmbeddingModel,
+    IndexBuild,
+    SwitchOverride,
+)
 from apps.retrieval.pipeline import retrieve
 from apps.retrieval.selectors import active_index
 from apps.telemetry.hops import Trace
@@ -266,6 +272,11 @@ def test_a_large_tenant_is_not_switched_before_its_hnsw_index_is_there(
     with pytest.raises(errors.GateRefused) as caught:
         switch(build)
     assert caught.value.gates == (gates.SEARCH_PLAN,)
+    AnnIndex.objects.create(
+        tenant=tenant, index=build.target, m=16, ef_construction=64, state=AnnIndex.State.READY
+    )
+    switch(build)
+    assert active_index(tenant.id) == build.target
 
 
 def test_a_build_that_is_not_ready_is_not_put_in_force(
