@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from apps.documents.models import Collection
+from apps.evals.errors import UploadTooLarge
 from apps.evals.formats import Judgement, Problems, Question, Reading
 from apps.evals.models import LabelledQuestion, LabelledSet
 from apps.evals.places import SEARCHED_CHARS_MAX, DocumentText, Names, Range
@@ -14,6 +16,8 @@ from apps.tenants.models import Tenant
 from apps.tenants.scope import tenant_scope
 
 _KEYS_PER_QUERY = 5000
+# Thousands of passages that are not there, looked for in a book of ten million characters.
+PLACING_S_MAX = 60.0
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ def plan_import(
     """Place each label of `reading` in the collection's documents. Writes nothing.
 
     A label whose document or passage is not found is a problem, and so is a question that has
-    none of its labels left: it is not taken.
+    none of its labels left: it is not taken. Raises UploadTooLarge where that takes too long.
     """
     plan = Plan(reading.format, list(reading.notes), reading.problems)
     with tenant_scope(tenant.id):
@@ -140,9 +144,15 @@ def _place_all(
             by_document.setdefault(document_id, []).append(judgement)
         else:
             placed[id(judgement)] = Place(document_id, None, None)
+    until = time.monotonic() + PLACING_S_MAX
     for document_id, within in by_document.items():
         text = DocumentText(tenant_id, document_id)
         for judgement in within:
+            if time.monotonic() > until:
+                raise UploadTooLarge(
+                    f"Looking for the passages takes more than {PLACING_S_MAX:.0f} s. Send a part "
+                    "of the file, or give char_start and char_end instead of passages."
+                )
             if (found := _find(text, judgement, reading.problems)) is not None:
                 placed[id(judgement)] = Place(document_id, found.start, found.end)
     return placed

@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 
 from apps.documents.models import Collection, Document, DocumentState
-from apps.evals import formats
+from apps.evals import formats, importing
 from apps.evals.errors import (
     PlaceGone,
     SetNameTaken,
@@ -356,6 +356,31 @@ def test_more_than_is_taken_at_once_is_refused(
         read_upload([sent("a.csv", f"question,document\n{rows}")])
 
 
+@pytest.mark.django_db
+def test_two_hundred_thousand_rows_are_refused_and_say_how_many_are_taken(
+    collection: Collection, guide: Document
+) -> None:
+    rows = "Why?,guide.md\n" * 200_000
+    with pytest.raises(UploadTooLarge, match="more than 50,000 labels"):
+        plan(collection, sent("a.csv", f"question,document\n{rows}"))
+
+
+@pytest.mark.django_db
+def test_looking_for_passages_has_an_end(
+    collection: Collection, guide: Document, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "PLACING_S_MAX", -1.0)
+    with pytest.raises(UploadTooLarge, match="char_start"):
+        plan(collection, sent("a.csv", CSV))
+
+
+def test_slices_of_one_question_have_an_end() -> None:
+    rows = "".join(f"Why?,slice {number}\n" for number in range(1000))
+    reading = read_upload([sent("a.csv", f"question,slices\n{rows}")])
+    (question,) = reading.questions.values()
+    assert (len(question.slices), reading.problems.total) == (20, 980)
+
+
 # Writing
 
 
@@ -449,15 +474,16 @@ def test_imports_at_once_take_turns(collection: Collection, guide: Document) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 @pytest.mark.django_db
 def test_as_many_labels_as_are_taken(collection: Collection) -> None:
-    """200,000 labels of 20,000 questions on 1,000 documents."""
+    """50,000 labels of 20,000 questions on 1,000 documents."""
     for number in range(1000):
         write_document(collection, f"{number}.md", ["text"])
     queries = lines(*({"_id": str(n), "text": f"Question {n}?"} for n in range(20_000)))
-    qrels = "".join(f"{n % 20_000}\t{n % 997}\t1\n" for n in range(200_000))
+    qrels = "".join(f"{n % 20_000}\t{n % 997}\t1\n" for n in range(50_000))
     began = time.monotonic()
     planned = plan(collection, sent("q.jsonl", queries), sent("test.tsv", qrels))
-    assert planned.labels == 200_000
+    assert planned.labels == 50_000
     import_plan(tenant=collection.tenant, collection=collection, user=None, name="A", plan=planned)
     assert time.monotonic() - began < 90
