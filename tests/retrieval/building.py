@@ -20,8 +20,8 @@ from apps.retrieval.models import (
     IndexBuild,
     IndexedDocument,
 )
-from apps.tenants.models import Tenant, User
-from tests.retrieval.corpus import WordEmbedder, make_document
+from apps.tenants.models import Tenant
+from tests.retrieval.corpus import make_document
 
 OTHER_DIMENSIONS = 32
 
@@ -125,6 +125,3 @@ def marked_in(index: EmbeddingIndex | None) -> set[object]:
     assert index is not None
     marks = IndexedDocument.objects.filter(tenant_id=index.tenant_id, index=index)
     return set(marks.values_list("document_id", flat=True))
-
-
-__all__ = ["OTHER_DIMENSIONS", "OtherEmbedder", "User", "WordEmbedder"]
