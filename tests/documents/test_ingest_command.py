@@ -94,6 +94,17 @@ class TestSending:
         assert "3 files in" in out
         assert "3 received" in out
 
+    def test_all_of_them_get_the_tags(self, collection: Collection, folder: Path) -> None:
+        assert ingest(folder, "--tag", "Law", "--tag", " 2026 ")[0] == 0
+        assert {tuple(each.tags) for each in rows(collection)} == {("2026", "law")}
+
+    def test_a_tag_that_is_too_long_is_refused_before_anything_is_sent(
+        self, collection: Collection, folder: Path
+    ) -> None:
+        code, _, err = ingest(folder, "--tag", "x" * 51)
+        assert (code, rows(collection)) == (2, [])
+        assert "at most 50 characters" in err
+
     def test_they_are_one_batch(self, collection: Collection, folder: Path) -> None:
         ingest(folder)
         with tenant_scope(collection.tenant_id):
