@@ -129,6 +129,7 @@ def mark_unanswerable(
     text = fields.question_text(question)
     with tenant_scope(tenant.id):
         if not unanswerable:
+            _hold(tenant, labelled_set)
             for row in _same_words(tenant, labelled_set, text):
                 locked = _locked(tenant, row.id)
                 if locked is not None:
@@ -175,6 +176,7 @@ def label_places(
 
 
 def _unmark(tenant: Tenant, labelled_set: LabelledSet, text: str, passage: Marked) -> None:
+    _hold(tenant, labelled_set)
     for row in _same_words(tenant, labelled_set, text):
         locked = _locked(tenant, row.id)
         if locked is not None:
@@ -182,31 +184,26 @@ def _unmark(tenant: Tenant, labelled_set: LabelledSet, text: str, passage: Marke
             _drop_if_bare(locked)
 
 
+def _hold(tenant: Tenant, labelled_set: LabelledSet) -> None:
+    """Marks of a set take turns: each may make a question, or be the last one that goes.
+
+    Raises SetGone.
+    """
+    rows = LabelledSet.objects.filter(tenant=tenant, id=labelled_set.id)
+    if not rows.select_for_update(no_key=True):
+        raise SetGone("The set was deleted meanwhile. Choose another one.")
+
+
 def _question(tenant: Tenant, labelled_set: LabelledSet, text: str) -> LabelledQuestion:
     """The set's question in these words, made where there is none; held until the commit."""
-    for _ in range(3):
-        known = _same_words(tenant, labelled_set, text)
-        if not known:
-            _insert(tenant, labelled_set, text)
-            known = _same_words(tenant, labelled_set, text)
-        locked = _locked(tenant, known[0].id) if known else None
-        if locked is not None:
+    _hold(tenant, labelled_set)
+    for known in _same_words(tenant, labelled_set, text):
+        locked = _locked(tenant, known.id)
+        if locked is not None:  # else deleted at this moment
             return locked
-    raise SetGone("The set is changing too fast. Try once more.")
-
-
-def _insert(tenant: Tenant, labelled_set: LabelledSet, text: str) -> None:
-    # The set is held as the foreign key would hold it: gone, it is told from a key that is taken.
-    rows = LabelledSet.objects.filter(tenant=tenant, id=labelled_set.id)
-    if not rows.exists():
-        raise SetGone("The set was deleted meanwhile. Choose another one.")
-    made = LabelledQuestion(
+    return LabelledQuestion.objects.create(
         tenant=tenant, labelled_set=labelled_set, key=fields.key_of(text), text=text
     )
-    try:
-        LabelledQuestion.objects.bulk_create([made], ignore_conflicts=True)
-    except IntegrityError as exc:
-        raise SetGone("The set was deleted meanwhile. Choose another one.") from exc
 
 
 def _same_words(tenant: Tenant, labelled_set: LabelledSet, text: str) -> list[LabelledQuestion]:
