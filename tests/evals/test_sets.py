@@ -212,6 +212,16 @@ def test_a_question_is_changed_and_deleted(carl: Client, made: LabelledSet) -> N
     assert questions(made) == []
 
 
+def test_a_question_in_the_words_of_another_is_refused(carl: Client, made: LabelledSet) -> None:
+    row = add_question(tenant=made.tenant, labelled_set=made, text="When?")
+    carl.post(address("question", made.id, row.id), {"text": "Who?"})
+    add_question(tenant=made.tenant, labelled_set=made, text="When?")  # not the one it was
+    assert [each.text for each in questions(made)] == ["When?", "Who?"]
+    response = carl.post(address("question", made.id, row.id), {"text": "when?"})
+    assert response.status_code == 422
+    assert "in these words already" in response.content.decode()
+
+
 def test_an_answered_question_cannot_be_called_unanswerable(
     carl: Client, made: LabelledSet, guide: Document
 ) -> None:

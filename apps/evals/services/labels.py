@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from django.db import IntegrityError
+from django.db import IntegrityError, transaction
 
 from apps.evals import fields
 from apps.evals.errors import PlaceGone, QuestionRefused, SetGone
@@ -61,8 +61,9 @@ def update_question(
 
     One with a relevant label is answerable, whatever is said.
     """
-    values = {
-        "text": fields.question_text(text),
+    text = fields.question_text(text)
+    values: dict[str, object] = {
+        "text": text,
         "reference_answer": fields.bounded(reference_answer, "The answer", fields.ANSWER_MAX_CHARS),
         "slices": fields.slices_of(slices),
         "unanswerable": unanswerable,
@@ -75,7 +76,9 @@ def update_question(
             raise QuestionRefused(
                 "Passages are marked as answers to this question. Take the marks away first."
             )
-        return _save(locked, **values)
+        if locked.key == fields.key_of(locked.text):
+            values["key"] = fields.key_of(text)  # found again by its new words
+        return _save_under_its_key(locked, **values)
 
 
 def delete_question(*, tenant: Tenant, question: LabelledQuestion) -> None:
@@ -249,6 +252,14 @@ def _drop_if_bare(question: LabelledQuestion) -> None:
         Label.objects.filter(**owned).exists() or RunQuestion.objects.filter(**owned).exists()
     ):
         question.delete()
+
+
+def _save_under_its_key(question: LabelledQuestion, **values: object) -> LabelledQuestion:
+    try:
+        with transaction.atomic():
+            return _save(question, **values)
+    except IntegrityError as exc:
+        raise QuestionRefused("The set has a question in these words already.") from exc
 
 
 def _save(question: LabelledQuestion, **values: object) -> LabelledQuestion:
