@@ -315,10 +315,18 @@ class TestMarking:
         assert page.content.decode().count('hx-swap-oob="true"') == 3
         assert f'value="{made.id}" selected' in ask(carl)  # remembered
 
-    def test_a_new_set_can_be_named(self, carl: Client, guide: Document) -> None:
+    def test_a_new_set_is_to_be_named(self, carl: Client, guide: Document) -> None:
         page = carl.post(address("marking"), {"set": "new", "new_set": ""}).content.decode()
-        assert 'value="new" selected' in page
-        assert 'role="alert"' not in page
+        assert 'role="alert"' in page
+
+    def test_a_name_that_is_being_typed_is_left_alone(self, carl: Client, guide: Document) -> None:
+        """Choosing "a new set" shows its field at once; the answer comes when one is typing."""
+        page = carl.post(
+            address("marking"),
+            {"set": "new"},
+            headers={"hx-request": "true", "hx-trigger": "marking-set"},
+        ).content.decode()
+        assert 'id="marking"' not in page
 
     @pytest.mark.parametrize(
         "fields", [{"new_set": "x" * 300}, {"new_collection": ""}, {"new_collection": "x"}]

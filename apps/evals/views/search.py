@@ -82,10 +82,12 @@ def search_results(request: TenantRequest) -> HttpResponse:
 def marking(request: TenantRequest) -> HttpResponse:
     """Choose the set that passages are marked into, or make one; all the marks follow."""
     _remember(request, request.POST.get("set", ""))
-    problem = ""
-    if request.POST.get("set") == "new" and request.POST.get("new_set", "").strip():
-        problem = _make_set(request)
-    return _marks(request, problem)
+    if request.POST.get("set") != "new":
+        return _marks(request, "")
+    if request.htmx.trigger == "marking-set":
+        # Its name may be half typed already: the panel with the field is left as it is.
+        return _marks(request, "", panel=False)
+    return _marks(request, _make_set(request))
 
 
 @require_POST
@@ -161,8 +163,8 @@ def _make_set(request: TenantRequest) -> str:
     return ""
 
 
-def _marks(request: TenantRequest, problem: str) -> HttpResponse:
-    """All marks of the passages that are shown, each to its place."""
+def _marks(request: TenantRequest, problem: str, *, panel: bool = True) -> HttpResponse:
+    """All marks of the passages that are shown, each to its place; and the panel above them."""
     chunk_ids = [_uuid(each) for each in request.POST.getlist("chunk")[:PASSAGES_SHOWN]]
     chunks = marks.chunks_of(request.access, [each for each in chunk_ids if each])
     context = {
@@ -170,6 +172,7 @@ def _marks(request: TenantRequest, problem: str) -> HttpResponse:
         "passages": chunks,
         "grades": GRADES,
         "collections": list(collections_for(request.access)),
+        "panel": panel,
     }
     return render(request, "evals/_search_marks.html", context)
 
