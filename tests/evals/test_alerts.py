@@ -15,6 +15,7 @@ from apps.evals.live_alerts import check_live
 from apps.evals.models import Alert, EvalRun, LabelledSet
 from apps.retrieval.models import EmbeddingIndex, RecallSample
 from apps.retrieval.profiles import apply_profile
+from apps.telemetry.models import Span
 from apps.tenants.models import Tenant
 from tests.evals.labelled import add_question, finished_run, make_set
 from tests.retrieval.conftest import collection, tenant  # noqa: F401 - fixtures
@@ -191,24 +192,39 @@ class TestLive:
         self.sample(index, *[0.9, 0.8] * 15)
         assert check_live() == []
 
-    def test_rows_that_exist_and_were_not_found_are_raised(self, index: EmbeddingIndex) -> None:
-        self.sample(index, *[1.0] * 5)
-        self.sample(index, 1.0, found_rows=99)
+    def search(self, tenant: Tenant, **attributes: object) -> None:  # noqa: F811
+        Span.objects.create(
+            tenant_id=tenant.id,
+            trace_id=uuid.uuid4(),
+            kind="answer",
+            hop="search",
+            status="ok",
+            started_at=timezone.now(),
+            work_ms=5,
+            attributes=attributes,
+        )
+
+    def test_rows_that_exist_and_were_not_found_are_raised(self, tenant: Tenant) -> None:  # noqa: F811
+        for _ in range(5):
+            self.search(tenant, plan="hnsw", rows=100)
+        self.search(tenant, plan="exact", rows=3)
+        self.search(tenant, plan="hnsw", rows=99, short_rows=1)
         [alert] = check_live()
         assert (alert.kind, alert.figures) == ("rows_missing", {"short": 1, "count": 6})
+        assert check_live() == []
 
-    def test_fewer_rows_than_wanted_are_all_there_are(self, index: EmbeddingIndex) -> None:
-        self.sample(index, *[1.0] * 5, found_rows=7, exact_rows=7)
+    def test_exact_searches_miss_nothing(self, tenant: Tenant) -> None:  # noqa: F811
+        self.search(tenant, plan="exact", rows=7)
         assert check_live() == []
 
     def test_samples_are_told_of_once(self, index: EmbeddingIndex) -> None:
-        self.sample(index, *[0.5] * 30, found_rows=50)
-        assert len(check_live()) == 2
+        self.sample(index, *[0.5] * 30)
+        assert len(check_live()) == 1
         assert check_live() == []
         Alert.objects.update(seen_at=timezone.now())
         assert check_live() == []
-        self.sample(index, *[0.5] * 30, found_rows=50, age=timedelta(seconds=-1))
-        assert len(check_live()) == 2
+        self.sample(index, *[0.5] * 30, age=timedelta(seconds=-1))
+        assert len(check_live()) == 1
 
     def test_what_is_older_than_a_day_is_past(self, index: EmbeddingIndex) -> None:
         self.sample(index, *[0.5] * 30, age=timedelta(hours=25))

@@ -172,7 +172,7 @@ def test_each_kind_of_alert_has_its_own_words(cast: Cast, carl: Client, shelf: S
     )
     page = text_of(carl, PAGE)
     assert f'/t/acme/quality/compare/{before.id}/{after.id}/">See what changed' in page
-    assert "3 of 41 that were checked" in page
+    assert "3 of 41 by the HNSW index" in page
     assert "recall@10 is 0.900 (0.850 to 0.950) over 60 checked searches" in page
     assert "the goal is 0.980" in page
 
