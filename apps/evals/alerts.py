@@ -21,11 +21,6 @@ QUESTIONS_MIN = 10  # fewer say nothing: one of nine moves a mean by .11
 _TRIGGERS = (EvalRun.Trigger.NIGHTLY, EvalRun.Trigger.INGESTION, EvalRun.Trigger.MANUAL)
 
 
-def open_alerts(tenant_id: uuid.UUID) -> QuerySet[Alert]:
-    """Those that nobody has seen, newest first."""
-    return Alert.objects.filter(tenant_id=tenant_id, seen_at=None).order_by("-at")
-
-
 def earlier_run(run: EvalRun) -> EvalRun | None:
     """The newest run before it that searched as the tenant is searched and was not degraded."""
     earlier = EvalRun.objects.filter(

@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, datetime, time
 
-from django.db.models import Count, Func, QuerySet
+from django.db.models import QuerySet
 
 from apps.documents.models import Document, DocumentState
 from apps.retrieval.options import SearchFilter
@@ -24,14 +24,6 @@ class Narrowed:
 
     document_ids: Sequence[uuid.UUID] | None = None
     chunk_count: int | None = None  # of those documents together
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A value that documents have, and how many of them do."""
-
-    value: str
-    documents: int
 
 
 def resolve(
@@ -55,19 +47,6 @@ def resolve(
     return Narrowed([document for document, _ in found], sum(chunks for _, chunks in found))
 
 
-def kinds_of(tenant_id: uuid.UUID, collection_ids: Sequence[uuid.UUID]) -> list[Choice]:
-    """The kinds (MIME types) of ready documents, most frequent first. Needs the tenant's scope."""
-    rows = _ready(tenant_id, collection_ids).exclude(kind="").values("kind")
-    return _choices(rows.annotate(n=Count("id")).values_list("kind", "n"))
-
-
-def tags_of(tenant_id: uuid.UUID, collection_ids: Sequence[uuid.UUID]) -> list[Choice]:
-    """The tags of ready documents, most frequent first. Needs the tenant's scope."""
-    each = Func("tags", function="unnest")
-    rows = _ready(tenant_id, collection_ids).annotate(tag=each).values("tag")
-    return _choices(rows.annotate(n=Count("id")).values_list("tag", "n"))
-
-
 def _ready(tenant_id: uuid.UUID, collection_ids: Iterable[uuid.UUID]) -> QuerySet[Document]:
     return Document.objects.filter(
         tenant_id=tenant_id, collection_id__in=collection_ids, state=DocumentState.READY
@@ -77,7 +56,3 @@ def _ready(tenant_id: uuid.UUID, collection_ids: Iterable[uuid.UUID]) -> QuerySe
 def _clean(values: Iterable[str]) -> AbstractSet[str]:
     """PostgreSQL refuses NUL in a text, and no document has one in its kind or tags."""
     return {value for value in values if "\0" not in value}
-
-
-def _choices(rows: Iterable[tuple[str, int]]) -> list[Choice]:
-    return [Choice(*row) for row in sorted(rows, key=lambda row: (-row[1], row[0]))]

@@ -9,7 +9,6 @@ import pytest
 
 from apps.documents.models import Collection, Document, DocumentState
 from apps.retrieval import filters
-from apps.retrieval.filters import Choice
 from apps.retrieval.options import SearchFilter, SearchOptions
 from apps.retrieval.pipeline import retrieve
 from apps.telemetry.hops import Trace
@@ -135,18 +134,3 @@ def test_a_filter_that_nothing_satisfies_finds_nothing(collection: Collection) -
         narrowed=SearchFilter(tags=("unheard of",)),
     )
     assert found.passages == ()
-
-
-def test_choices_are_what_ready_documents_have_most_frequent_first(
-    tenant: Tenant, collection: Collection, manual: Document, note: Document
-) -> None:
-    add(collection, "More.", kind=TEXT, tags=["legal"])
-    add(make_collection(tenant, "Other"), "Elsewhere.", kind="text/html", tags=["other"])
-    make_document(collection, ["Not ready."])
-    with tenant_scope(tenant.id):
-        assert filters.kinds_of(tenant.id, [collection.id]) == [Choice(TEXT, 2), Choice(PDF, 1)]
-        assert filters.tags_of(tenant.id, [collection.id]) == [
-            Choice("legal", 2),
-            Choice("hardware", 1),
-            Choice("printers", 1),
-        ]
