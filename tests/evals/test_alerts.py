@@ -52,7 +52,9 @@ def test_a_fall_beyond_chance_is_raised_with_its_figures(
     assert figures["after"] == pytest.approx(0.625)
     assert figures["low"] <= -0.3 <= figures["high"] < 0 or figures["high"] == pytest.approx(-0.3)
     assert (figures["questions"], figures["before_run"]) == (20, str(before.id))
-    assert {alert.run_id for alert in Alert.objects.filter(tenant_id=run.tenant_id)} == {run.id}
+    assert {
+        alert.run_id for alert in Alert.objects.filter(tenant_id=run.tenant_id, seen_at=None)
+    } == {run.id}
 
 
 @pytest.mark.parametrize("value", [0.9, 0.95])
@@ -79,7 +81,7 @@ def test_it_is_not_raised_again_while_it_is_open(
     assert Alert.objects.count() == 3
     Alert.objects.update(seen_at="2026-01-01T00:00Z")
     check_run(run_at(labelled_set, ids, 0.1))
-    assert Alert.objects.filter(tenant_id=labelled_set.tenant_id).count() == 3
+    assert Alert.objects.filter(tenant_id=labelled_set.tenant_id, seen_at=None).count() == 3
 
 
 def test_each_set_has_its_own(
