@@ -7,24 +7,16 @@ tests and Django's ORM refuse to share; so it lives no longer than this folder's
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from tests.browser.chromium import CHROMIUM_ARGUMENTS, find_chromium
 from tests.browser.pages import Visitor
 from tests.flows.library import Library, make_library
 from tests.running_stack import Stack
-
-_CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-CHROMIUM_ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--no-first-run",
-]
 
 NewVisitor = Callable[..., Visitor]
 
@@ -49,11 +41,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         NO_CHROMIUM in str(report.longrepr) for report in terminalreporter.getreports("skipped")
     ):
         terminalreporter.section(NO_CHROMIUM, red=True, bold=True)
-
-
-def find_chromium() -> str | None:
-    """Path of the system's Chromium."""
-    return next((found for name in _CHROMIUM if (found := shutil.which(name))), None)
 
 
 @pytest.fixture(scope="package")

@@ -190,12 +190,32 @@ def test_a_handful_of_labelled_questions_proposes_nothing() -> None:
 
 def test_an_ef_search_below_the_candidates_is_not_proposed() -> None:
     found = proposal(
-        point(100, 0.99, 1),
+        point(60, 0.99, 1),
         point(200, 0.99, 4, in_force=True),
         depth(100, 20, 0.8, 50, in_force=True),
-        depth(200, 10, 0.8, 20),
+        depth(100, 10, 0.8, 20),
     )
-    assert found["changes"] == {"leg_candidates": 200, "rerank_candidates": 10}
+    assert found["changes"] == {"rerank_candidates": 10}
+
+
+def test_more_work_is_not_proposed_for_having_been_quicker_by_chance() -> None:
+    found = proposal(
+        point(150, 0.99, 5.8),
+        point(200, 1.0, 5.6, in_force=True),
+        point(800, 1.0, 4.3),
+        depth(100, 20, 0.8, 50, in_force=True),
+        depth(200, 20, 0.9, 20),
+        depth(50, 40, 0.9, 20),
+    )
+    assert (found["changes"], found["vectors"]["verdict"]) == ({}, "in_force")
+    assert found["pipeline"]["verdict"] == "in_force"
+
+
+def test_another_index_is_proposed_where_its_least_setting_is_cheaper() -> None:
+    found = proposal(
+        point(200, 0.99, 6, in_force=True), point(100, 0.99, 3, m=24), point(400, 1.0, 2, m=24)
+    )
+    assert found["changes"] == {"m": 24, "ef_search": 100}
 
 
 def test_a_reranker_that_was_down_proposes_nothing() -> None:
