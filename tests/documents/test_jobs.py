@@ -302,7 +302,8 @@ def queue_in_bulk(collection: Collection, count: int) -> None:
             "progress_done, progress_total, error_code, error_message, page_count, chunk_count, "
             "language, tags, created_at, updated_at) "
             "SELECT gen_random_uuid(), tenant_id, collection_id, 'bulk/' || n, 1, name, kind, 1, "
-            "n::text, storage_key, '', '', false, state, 0, 0, '', '', 0, 0, '', '{}', now(), now() "
+            "n::text, storage_key, '', '', false, state, 0, 0, '', '', 0, 0, '', '{}', "
+            "now(), now() "
             "FROM documents_document, generate_series(1, %s) AS n WHERE id = %s",
             [count - 1, first.id],
         )
