@@ -32,12 +32,18 @@ class Command(BaseCommand):
         demo = ensure_demo()
         collection = corpus.ensure_collection(demo)
         self._ingest(demo, collection)
-        if options["site"] is None:
-            return
-        self._sign_ins(demo, options["site"])
-        answer = self._ask(demo, collection, options)
-        if answer.problems:
-            raise CommandError("; ".join(answer.problems))
+        problems: tuple[str, ...] = ()
+        if options["site"] is not None:
+            self._sign_ins(demo, options["site"])
+            problems = tuple(self._ask(demo, collection, options).problems)
+        # Last: a worker measures the search on them, and the first answer should not wait for it.
+        plan = ensure_labelled_set(demo, collection)
+        self._say(
+            f"Labelled set {LABELLED_SET!r}: {len(plan.questions)} questions. A worker measures "
+            "the search on them: see Quality in the menu."
+        )
+        if problems:
+            raise CommandError("; ".join(problems))
 
     def _ingest(self, demo: Demo, collection: Collection) -> None:
         changes = corpus.bring_up_to_date(demo, collection, settings.BASE_DIR / "docs")
@@ -53,11 +59,6 @@ class Command(BaseCommand):
             self._say(f"  {elapsed:6.1f} s  {document.state:<7} {document.name:<28} {outcome}")
         if failed:
             raise CommandError(f"{failed} documents could not be ingested.")
-        plan = ensure_labelled_set(demo, collection)
-        self._say(
-            f"Labelled set {LABELLED_SET!r}: {len(plan.questions)} questions; "
-            "a worker measures the search on them: see Quality in the menu"
-        )
 
     def _sign_ins(self, demo: Demo, site: str) -> None:
         self._say(f"\nSign in at {site}/ with the password {demo.password}")
