@@ -14,6 +14,7 @@ from apps.documents.chunkings import chunking_in_force
 from apps.documents.ingestion import ingest_next
 from apps.documents.models import Chunk, Chunking, Collection, Document
 from apps.retrieval import builds
+from apps.retrieval.builds.selectors import progress_of
 from apps.retrieval.indexing import index_next
 from apps.retrieval.models import (
     ChunkTerms,
@@ -121,6 +122,9 @@ def test_passages_are_cut_beside_the_old_ones_and_shown_with_the_switch(
     assert len(new) > len(old)
     assert max(chunk.token_count for chunk in new) <= 40
     assert set(vectors_in(build.target)) == {chunk.id for chunk in new}
+    with tenant_scope(tenant.id):
+        progress = progress_of(build)
+    assert (progress.passages_done, progress.cut_anew) == (len(old), len(new))
     assert found(tenant, collection) <= {chunk.id for chunk in old}
 
     switch(build, reason="No set to compare on.")

@@ -30,6 +30,7 @@ class Progress:
     passages_done: int
     passages_per_s: float | None  # of the work, without waiting; None before the first passages
     seconds_left: float | None  # None where it cannot be told
+    cut_anew: int | None = None  # passages they have become; None where they are not cut anew
 
     @property
     def percent(self) -> int:
@@ -94,8 +95,21 @@ def progress_of(build: IndexBuild) -> Progress:
         left = min(left, max(1, passages - build.chunks_done))
     rate = build.chunks_done / build.embed_s if build.embed_s else None
     return Progress(
-        documents, documents_done, passages, passages - left, rate, _seconds(left, rate, build)
+        documents=documents,
+        documents_done=documents_done,
+        passages=passages,
+        passages_done=passages - left,
+        passages_per_s=rate,
+        seconds_left=_seconds(left, rate, build),
+        cut_anew=_cut_anew(build),
     )
+
+
+def _cut_anew(build: IndexBuild) -> int | None:
+    if not (build.source and build.target) or build.source.generation == build.target.generation:
+        return None
+    marks = IndexedDocument.objects.filter(tenant_id=build.tenant_id, index=build.target)
+    return int(marks.aggregate(n=Sum("chunk_count"))["n"] or 0)
 
 
 def _seconds(left: int, rate: float | None, build: IndexBuild) -> float | None:
