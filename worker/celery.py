@@ -9,6 +9,7 @@ The clock runs as a thread of the worker too (`worker.lifecycle`).
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from celery import Celery
 from kombu import Exchange, Queue
@@ -36,6 +37,11 @@ def broker_url(redis_url: str) -> str:
     """`redis_url` as Kombu spells it: a UNIX socket's scheme is `redis+socket`."""
     scheme, _, rest = (redis_url or "redis://127.0.0.1:1/0").partition("://")
     return f"redis+socket://{rest}" if scheme == "unix" else f"{scheme}://{rest}"
+
+
+def _every(task: str, seconds: float) -> dict[str, Any]:
+    """An entry of the clock. One that waited for longer than that is overtaken by the next."""
+    return {"task": task, "schedule": seconds, "options": {"expires": seconds}}
 
 
 app = Celery("ragsite")
@@ -89,52 +95,18 @@ app.conf.update(
     worker_cancel_long_running_tasks_on_connection_loss=True,
     beat_scheduler="celery.beat:Scheduler",
     beat_schedule={
-        "sweep": {
-            "task": "documents.sweep",
-            "schedule": SWEEP_EVERY_S,
-            # One that waited for longer than this is overtaken by the next.
-            "options": {"expires": SWEEP_EVERY_S},
-        },
-        "sync_sources": {
-            "task": "documents.sync_sources",
-            "schedule": SYNC_EVERY_S,
-            "options": {"expires": SYNC_EVERY_S},
-        },
-        "sweep_evaluations": {
-            "task": "evals.sweep",
-            "schedule": SWEEP_EVERY_S,
-            "options": {"expires": SWEEP_EVERY_S},
-        },
-        "tune_search": {
-            "task": "evals.tune_next",
-            "schedule": TUNE_EVERY_S,
-            "options": {"expires": TUNE_EVERY_S},
-        },
-        "schedule_evaluations": {
-            "task": "evals.schedule",
-            "schedule": SCHEDULE_EVERY_S,
-            "options": {"expires": SCHEDULE_EVERY_S},
-        },
-        "tend_ann_indexes": {
-            "task": "retrieval.tend_ann_indexes",
-            "schedule": TEND_EVERY_S,
-            "options": {"expires": TEND_EVERY_S},
-        },
-        "check_recall": {
-            "task": "retrieval.check_recall",
-            "schedule": TEND_EVERY_S,
-            "options": {"expires": TEND_EVERY_S},
-        },
-        "tend_builds": {
-            "task": "retrieval.tend_builds",
-            "schedule": BUILD_EVERY_S,
-            "options": {"expires": BUILD_EVERY_S},
-        },
-        "drop_unused_partitions": {
-            "task": "retrieval.drop_unused_partitions",
-            "schedule": SCHEDULE_EVERY_S,
-            "options": {"expires": SCHEDULE_EVERY_S},
-        },
+        task: _every(task, seconds)
+        for task, seconds in (
+            ("documents.sweep", SWEEP_EVERY_S),
+            ("documents.sync_sources", SYNC_EVERY_S),
+            ("evals.sweep", SWEEP_EVERY_S),
+            ("evals.tune_next", TUNE_EVERY_S),
+            ("evals.schedule", SCHEDULE_EVERY_S),
+            ("retrieval.tend_ann_indexes", TEND_EVERY_S),
+            ("retrieval.check_recall", TEND_EVERY_S),
+            ("retrieval.tend_builds", BUILD_EVERY_S),
+            ("retrieval.drop_unused_partitions", SCHEDULE_EVERY_S),
+        )
     },
     timezone="UTC",
     task_cls="worker.tasks:QuietTask",
