@@ -178,18 +178,21 @@ def get_document_for(access: Access, document_id: uuid.UUID) -> Document | None:
 
 def kinds_in(tenant_id: uuid.UUID, collection_ids: Ids[uuid.UUID]) -> list[str]:
     """MIME types of the collections' documents that can be searched, the commonest first."""
-    rows = _searchable(tenant_id, collection_ids).exclude(kind="").values_list("kind")
+    rows = searchable_documents(tenant_id, collection_ids).exclude(kind="").values_list("kind")
     return [row[0] for row in rows.annotate(count=Count("id")).order_by("-count", "kind")]
 
 
 def tags_in(tenant_id: uuid.UUID, collection_ids: Ids[uuid.UUID]) -> list[str]:
     """Tags of the collections' documents that can be searched, in alphabetical order."""
-    rows = _searchable(tenant_id, collection_ids).exclude(tags=[])
+    rows = searchable_documents(tenant_id, collection_ids).exclude(tags=[])
     names = rows.annotate(tag=Func(F("tags"), function="unnest")).values_list("tag", flat=True)
     return sorted(set(names.distinct()))
 
 
-def _searchable(tenant_id: uuid.UUID, collection_ids: Ids[uuid.UUID]) -> QuerySet[Document]:
+def searchable_documents(
+    tenant_id: uuid.UUID, collection_ids: Ids[uuid.UUID]
+) -> QuerySet[Document]:
+    """The collections' ready documents."""
     return Document.objects.filter(
         tenant_id=tenant_id, collection_id__in=collection_ids, state=DocumentState.READY
     )

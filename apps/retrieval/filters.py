@@ -12,9 +12,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, datetime, time
 
-from django.db.models import QuerySet
-
-from apps.documents.models import Document, DocumentState
+from apps.documents.selectors import searchable_documents
 from apps.retrieval.options import SearchFilter
 
 
@@ -32,7 +30,7 @@ def resolve(
     """The ready documents of the collections that satisfy every part. Needs the tenant's scope."""
     if not narrowed.narrows:
         return Narrowed()
-    rows = _ready(tenant_id, collection_ids)
+    rows = searchable_documents(tenant_id, collection_ids)
     if narrowed.document_ids is not None:
         rows = rows.filter(id__in=narrowed.document_ids)
     if narrowed.kinds:
@@ -45,12 +43,6 @@ def resolve(
         rows = rows.filter(created_at__lte=datetime.combine(narrowed.added_to, time.max, UTC))
     found = list(rows.values_list("id", "chunk_count"))
     return Narrowed([document for document, _ in found], sum(chunks for _, chunks in found))
-
-
-def _ready(tenant_id: uuid.UUID, collection_ids: Iterable[uuid.UUID]) -> QuerySet[Document]:
-    return Document.objects.filter(
-        tenant_id=tenant_id, collection_id__in=collection_ids, state=DocumentState.READY
-    )
 
 
 def _clean(values: Iterable[str]) -> AbstractSet[str]:
