@@ -40,13 +40,24 @@ def chunk_again(
     return chunks
 
 
+def hold_ready(document: Document) -> None:
+    """Hold the document as it was read, ready and of its generation, to the transaction's end.
+
+    Raises DocumentGone.
+    """
+    held = Document.objects.select_for_update(no_key=True).filter(
+        tenant_id=document.tenant_id,
+        id=document.id,
+        state=DocumentState.READY,
+        generation=document.generation,
+    )
+    if held.only("id").first() is None:
+        raise DocumentGone
+
+
 def _write(document: Document, generation: int, section: Section, before: Before) -> None:
     with tenant_scope(document.tenant_id):
-        held = Document.objects.select_for_update(no_key=True).filter(
-            tenant_id=document.tenant_id, id=document.id, state=DocumentState.READY
-        )
-        if not held.filter(generation=document.generation).only("id").first():
-            raise DocumentGone
+        hold_ready(document)
         if before.pages == 0:
             Chunk.objects.filter(
                 tenant_id=document.tenant_id, document_id=document.id, generation=generation

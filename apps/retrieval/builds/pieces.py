@@ -16,8 +16,8 @@ from django.db import IntegrityError, connection
 from django.db.models import Min
 
 from apps.documents.chunkings import chunking_of
-from apps.documents.models import Chunk, Document, DocumentState
-from apps.documents.rechunking import DocumentGone
+from apps.documents.models import Chunk, Document
+from apps.documents.rechunking import DocumentGone, hold_ready
 from apps.inference.types import Embedder
 from apps.retrieval import indexing, rows
 from apps.retrieval.builds import leases, recutting
@@ -169,13 +169,6 @@ def _holding(adding: Adding, document: Document, *, weighing: bool) -> Iterator[
                 f"SELECT 1 FROM documents_collection WHERE tenant_id = %s AND id = %s {strength}",  # noqa: S608
                 [document.tenant_id, document.collection_id],
             )
-        still = Document.objects.select_for_update(no_key=True).filter(
-            tenant_id=document.tenant_id,
-            id=document.id,
-            state=DocumentState.READY,
-            generation=document.generation,
-        )
-        if still.only("id").first() is None:
-            raise DocumentGone
+        hold_ready(document)
         leases.renew(adding.claim)
         yield

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from django.db import connection
 
 from apps.documents.errors import DocumentError
-from apps.documents.models import Chunk, Chunking, Document, DocumentState
-from apps.documents.rechunking import DocumentGone, chunk_again
+from apps.documents.models import Chunk, Chunking, Document
+from apps.documents.rechunking import chunk_again, hold_ready
 from apps.tenants.scope import tenant_scope
 from worker.sandbox import SandboxError
 
@@ -41,14 +41,7 @@ def cut(document: Document, chunking: Chunking, *, on_tick: Callable[[], None]) 
 
 def _take_over(document: Document, generation: int) -> None:
     with tenant_scope(document.tenant_id):
-        held = Document.objects.select_for_update(no_key=True).filter(
-            tenant_id=document.tenant_id,
-            id=document.id,
-            state=DocumentState.READY,
-            generation=document.generation,
-        )
-        if held.only("id").first() is None:
-            raise DocumentGone
+        hold_ready(document)
         Chunk.objects.filter(
             tenant_id=document.tenant_id, document_id=document.id, generation=generation
         ).delete()
