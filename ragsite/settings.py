@@ -407,6 +407,7 @@ INSTALLED_APPS = [
     "apps.tenants",
     "apps.documents",
     "apps.retrieval",
+    "apps.gateway",
     "apps.chat",
     "apps.evals",
     "apps.ops",

@@ -1,10 +1,18 @@
 """What the gateway refuses.
 
 GatewayError
-└── UnknownModel   no model of that name is offered
+├── UnknownModel      no model of that name is offered to this caller            404
+├── BadRequest        the request is not one the gateway can serve               400
+├── Limited           refused by a limit; nothing was counted                    429
+│   ├── RateLimited       too many requests or tokens a minute, or calls at once  (retryable)
+│   └── BudgetExceeded    money or tokens of the day or month are used up
+├── NoUpstream        no server of the model can take the call now               503 (retryable)
+└── StoreDown         Redis or PostgreSQL is away: refused rather than overspent 503 (retryable)
 """
 
 from __future__ import annotations
+
+from datetime import datetime
 
 
 class GatewayError(Exception):
@@ -12,7 +20,61 @@ class GatewayError(Exception):
 
     code = "gateway_error"
     retryable = False
+    status = 500
 
 
 class UnknownModel(GatewayError):
     code = "unknown_model"
+    status = 404
+
+
+class BadRequest(GatewayError):
+    """`param` names the field at fault, as OpenAI's errors do."""
+
+    code = "invalid_request"
+    status = 400
+
+    def __init__(self, message: str, *, param: str | None = None) -> None:
+        super().__init__(message)
+        self.param = param
+
+
+class Limited(GatewayError):
+    """`limit` names the limit that was met, in words; `resets_at` is when there is room again."""
+
+    code = "limited"
+    status = 429
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        limit: str,
+        retry_after_s: float,
+        resets_at: datetime | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.limit = limit
+        self.retry_after_s = retry_after_s
+        self.resets_at = resets_at
+
+
+class RateLimited(Limited):
+    code = "rate_limit_exceeded"
+    retryable = True
+
+
+class BudgetExceeded(Limited):
+    code = "insufficient_quota"
+
+
+class NoUpstream(GatewayError):
+    code = "no_upstream"
+    retryable = True
+    status = 503
+
+
+class StoreDown(GatewayError):
+    code = "store_down"
+    retryable = True
+    status = 503

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -64,8 +64,11 @@ class Reranker(Protocol):
 class ChatTurn:
     """One message of the prompt."""
 
-    role: Literal["system", "user", "assistant"]
+    role: Literal["system", "user", "assistant", "tool"]
     content: str
+    # Other fields of the message, sent as they are: tool_calls, tool_call_id, name, or `content`
+    # in parts, which then stands in place of the text.
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,15 @@ class GenerationRequest:
     temperature: float = 0.0
     stop: tuple[str, ...] = ()
     seed: int | None = None
+    # Other parameters, sent as they are where the server takes them: tools, top_p and the like.
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ToolCallDelta:
+    """A piece of calls to tools, as the server sent it (`delta.tool_calls`)."""
+
+    calls: tuple[Mapping[str, Any], ...]
 
 
 @dataclass(frozen=True)
@@ -90,14 +102,15 @@ class TextDelta:
 class Finished:
     """The end of a generation that went well; always the last event."""
 
-    reason: Literal["stop", "length"]
+    reason: Literal["stop", "length", "tool_calls"]
     prompt_tokens: int
     completion_tokens: int
     estimated: bool = False  # the server gave no usage: counted here
+    cached_tokens: int = 0  # of the prompt's, those that the server had in its cache
     details: dict[str, float] = field(default_factory=dict)  # e.g. llama.cpp's timings, in ms
 
 
-GenerationEvent = TextDelta | Finished
+GenerationEvent = TextDelta | ToolCallDelta | Finished
 
 
 class Generator(Protocol):

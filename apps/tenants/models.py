@@ -116,6 +116,9 @@ class ApiKey(models.Model):
     scope = models.CharField(max_length=10, choices=KeyScope, default=KeyScope.READ)
     # The only collections that it opens; empty: all. Ids, for this room knows no collections.
     collection_ids = ArrayField(models.UUIDField(), default=list, blank=True)
+    # Whether it may call models over `/v1/`, which costs money; and which, empty: all.
+    may_use_models = models.BooleanField(default=False)
+    model_aliases = ArrayField(models.CharField(max_length=100), default=list, blank=True)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True)
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField(null=True)
@@ -139,3 +142,73 @@ class ApiKey(models.Model):
     @property
     def is_expired(self) -> bool:
         return self.expires_at is not None and self.expires_at <= timezone.now()
+
+
+class Subject(models.TextChoices):
+    """Whom a limit binds."""
+
+    TENANT = "tenant", "The organisation"
+    MEMBER = "member", "A member"
+    KEY = "key", "An API key"
+
+
+class Measure(models.TextChoices):
+    """What a limit counts."""
+
+    REQUESTS_PER_MINUTE = "requests_per_minute", "Requests a minute"
+    TOKENS_PER_MINUTE = "tokens_per_minute", "Tokens a minute"
+    CONCURRENT_CALLS = "concurrent_calls", "Answers at the same time"
+    TOKENS_PER_DAY = "tokens_per_day", "Tokens a day"
+    MICROS_PER_MONTH = "micros_per_month", "Money a month"
+    DOCUMENTS = "documents", "Documents"
+    STORAGE_BYTES = "storage_bytes", "Storage"
+
+
+class Limit(models.Model):
+    """How much of something a tenant, a member or a key may use. All that bind a caller hold.
+
+    Operations give a tenant its limits; its managers set tighter ones, for it, its members and
+    its keys. `subject_id` empty, for members and keys: each of them.
+    """
+
+    class GivenBy(models.TextChoices):
+        OPS = "ops", "Operations"
+        MANAGER = "manager", "A tenant manager"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    tenant = models.ForeignKey(Tenant, models.CASCADE, related_name="limits", db_index=False)
+    subject = models.CharField(max_length=10, choices=Subject)
+    subject_id = models.CharField(max_length=40, blank=True)  # user id or key id
+    measure = models.CharField(max_length=20, choices=Measure)
+    amount = models.BigIntegerField()
+    # Share of it at which people are warned.
+    soft_percent = models.PositiveSmallIntegerField(default=80)
+    given_by = models.CharField(max_length=10, choices=GivenBy)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["tenant", "subject", "subject_id", "measure", "given_by"],
+                name="limit_once",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(subject__in=Subject.values)
+                & models.Q(measure__in=Measure.values)
+                & models.Q(given_by__in=["ops", "manager"]),
+                name="limit_kinds",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(amount__gte=0)
+                & models.Q(soft_percent__gte=1)
+                & models.Q(soft_percent__lte=100),
+                name="limit_amounts",
+            ),
+            models.CheckConstraint(
+                condition=~models.Q(subject="tenant") | models.Q(subject_id=""),
+                name="limit_of_the_tenant",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.measure} of {self.subject} {self.subject_id}: {self.amount}"

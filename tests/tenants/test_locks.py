@@ -24,6 +24,7 @@ WITHOUT_A_LOCK = {
     "retrieval_indexbuild": "workers choose between the tenants; names of models and figures",
     "retrieval_recallsample": "vectors and identifiers, no readable text",
     "retrieval_searchprofile": "figures, no text of a tenant",
+    "tenants_limit": "figures; read wherever a limit is held",
     "evals_evalrun": "workers choose between the tenants; figures and identifiers",
     "evals_runquestion": "figures and identifiers; the question itself is under a lock",
     "evals_tunerun": "workers choose between the tenants; figures",

@@ -1,0 +1,1 @@
+"""What was used, what it cost, and the figures made of that."""

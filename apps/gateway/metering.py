@@ -1,0 +1,117 @@
+"""A call to a model under a budget: events pass through, and however it ends it is booked once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Literal
+
+from apps.gateway.admission import Budget
+from apps.gateway.calling import CallReport, generate
+from apps.gateway.errors import GatewayError
+from apps.gateway.types import CacheNote, Call, Model, Outcome, Usage
+from apps.inference.errors import InferenceError, TimedOut
+from apps.inference.generators.tokens import estimate_tokens, template_tokens
+from apps.inference.types import Finished, GenerationEvent, GenerationRequest, TextDelta
+
+Hop = Literal["generate", "rewrite"]
+
+
+def prompt_estimate(request: GenerationRequest) -> int:
+    """An upper estimate of the prompt's tokens."""
+    return template_tokens(request.turns) + sum(estimate_tokens(t.content) for t in request.turns)
+
+
+@dataclass
+class Meter:
+    """What a call has used so far."""
+
+    hop: Hop
+    model: str
+    prompt_tokens: int  # estimated, until the upstream tells
+    cache: CacheNote
+    report: CallReport = field(default_factory=CallReport)
+    began: float = field(default_factory=perf_counter)
+    first_token_ms: float | None = None
+    pieces: int = 0
+    usage: Usage | None = None  # as reported in the end
+    outcome: Outcome | None = None
+    error_code: str = ""
+
+    def see(self, event: GenerationEvent) -> None:
+        if isinstance(event, Finished):
+            self.outcome = Outcome.COMPLETE
+            self.usage = Usage(
+                event.prompt_tokens, event.cached_tokens, event.completion_tokens, event.estimated
+            )
+            return
+        if self.first_token_ms is None:
+            self.first_token_ms = self._elapsed_ms()
+        self.pieces += 1
+
+    def failed(self, exc: Exception) -> None:
+        self.outcome = Outcome.TIMED_OUT if isinstance(exc, TimedOut) else Outcome.FAILED
+        self.error_code = str(getattr(exc, "code", type(exc).__name__))
+
+    def call(self, broken_off_as: Outcome) -> Call:
+        """The call as it stands; broken off unless it has ended by itself."""
+        outcome = self.outcome or broken_off_as
+        return Call(
+            hop=self.hop,
+            model=self.model,
+            upstream=self.report.upstream,
+            upstream_model=self.report.upstream_model,
+            usage=self.usage or self._estimate(outcome),
+            cache=self.cache,
+            queue_ms=self.report.queue_ms,
+            first_token_ms=self.first_token_ms,
+            total_ms=self._elapsed_ms(),
+            attempts=max(1, self.report.attempts),
+            outcome=outcome,
+            error_code=self.error_code,
+        )
+
+    def _estimate(self, outcome: Outcome) -> Usage:
+        # Servers send a piece a token. Before the first, a failure has cost nothing as far as
+        # anybody can tell; a call that was broken off had its prompt read.
+        reached = bool(self.report.upstream)
+        failed_early = outcome in (Outcome.FAILED, Outcome.TIMED_OUT) and not self.pieces
+        if not reached or failed_early:
+            return Usage(estimated=True)
+        return Usage(self.prompt_tokens, 0, self.pieces, estimated=True)
+
+    def _elapsed_ms(self) -> float:
+        return (perf_counter() - self.began) * 1000
+
+
+async def metered(
+    budget: Budget,
+    model: Model,
+    request: GenerationRequest,
+    *,
+    hop: Hop = "generate",
+    prompt_tokens: int | None = None,
+    cache: CacheNote | None = None,
+) -> AsyncGenerator[GenerationEvent, None]:
+    """The events of one call; a ledger row when it has ended, whichever way.
+
+    `prompt_tokens`: where the caller has counted them. Raises what `calling.generate` raises.
+    """
+    counted = prompt_estimate(request) if prompt_tokens is None else prompt_tokens
+    meter = Meter(hop, model.alias, counted, cache or CacheNote())
+    try:
+        async with aclosing(generate(model, request, meter.report)) as events:
+            async for event in events:
+                meter.see(event)
+                if isinstance(event, TextDelta):
+                    budget.note(meter.call(Outcome.LOST))
+                yield event
+    except (InferenceError, GatewayError) as exc:
+        meter.failed(exc)
+        raise
+    finally:
+        # Also when it is cancelled: what was used must be booked.
+        await asyncio.shield(budget.settle(meter.call(budget.admission.broken_off_as)))

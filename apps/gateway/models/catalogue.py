@@ -1,0 +1,163 @@
+"""What operations configure: upstreams, models over them, prices."""
+
+from __future__ import annotations
+
+import uuid
+from typing import ClassVar
+
+from django.db import models
+
+
+class GatewayUpstream(models.Model):
+    """A model server beside those that the settings name. Its key is in the environment."""
+
+    class Kind(models.TextChoices):
+        TGI = "tgi", "Text Generation Inference"
+        OPENAI = "openai", "OpenAI-compatible"
+        TEI = "tei", "Text Embeddings Inference"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    name = models.SlugField(max_length=60, unique=True)  # stored in the ledger
+    kind = models.CharField(max_length=10, choices=Kind)
+    url = models.URLField(max_length=300)
+    # Name of the environment variable that holds the bearer key; a key is never in the database.
+    key_variable = models.CharField(max_length=100, blank=True)
+    max_concurrency = models.PositiveIntegerField(default=64)
+    queue_timeout_s = models.FloatField(default=10.0)
+    first_token_timeout_s = models.FloatField(default=60.0)
+    silence_timeout_s = models.FloatField(default=60.0)
+    deadline_s = models.FloatField(default=600.0)
+    enabled = models.BooleanField(default=True)
+
+    class Meta:
+        verbose_name = "upstream"
+        constraints: ClassVar = [
+            models.CheckConstraint(
+                condition=models.Q(kind__in=["tgi", "openai", "tei"]), name="upstream_kind"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(max_concurrency__gte=1)
+                & models.Q(queue_timeout_s__gte=0)
+                & models.Q(first_token_timeout_s__gt=0)
+                & models.Q(silence_timeout_s__gt=0)
+                & models.Q(deadline_s__gt=0),
+                name="upstream_bounds",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class GatewayModel(models.Model):
+    """A model as callers name it."""
+
+    class Kind(models.TextChoices):
+        CHAT = "chat", "Chat"
+        EMBEDDING = "embedding", "Embedding"
+        RERANK = "rerank", "Reranking"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    alias = models.CharField(max_length=100, unique=True)
+    label = models.CharField(max_length=200)
+    kind = models.CharField(max_length=10, choices=Kind, default=Kind.CHAT)
+    context_tokens = models.PositiveIntegerField(default=8192)
+    max_tokens = models.PositiveIntegerField(default=1024)
+    passages = models.PositiveIntegerField(default=8)
+    prompt = models.CharField(max_length=20, default="instruct")
+    position = models.PositiveIntegerField(default=100)  # in lists; the first is the default
+    enabled = models.BooleanField(default=True)
+
+    class Meta:
+        verbose_name = "model"
+        ordering: ClassVar = ["position", "alias"]
+        constraints: ClassVar = [
+            models.CheckConstraint(
+                condition=models.Q(kind__in=["chat", "embedding", "rerank"]), name="model_kind"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(prompt__in=["instruct", "extractive"]), name="model_prompt"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(max_tokens__gte=1)
+                & models.Q(context_tokens__gt=models.F("max_tokens"))
+                & models.Q(passages__gte=1),
+                name="model_bounds",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.alias
+
+
+class GatewayRoute(models.Model):
+    """A way from a model to an upstream that serves it."""
+
+    id = models.BigAutoField(primary_key=True)
+    model = models.ForeignKey(GatewayModel, models.CASCADE, related_name="routes")
+    upstream = models.ForeignKey(GatewayUpstream, models.CASCADE, related_name="routes")
+    upstream_model = models.CharField(max_length=200, blank=True)
+    weight = models.PositiveIntegerField(default=1)
+
+    class Meta:
+        verbose_name = "route"
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["model", "upstream", "upstream_model"], name="route_once"
+            ),
+            models.CheckConstraint(condition=models.Q(weight__gte=1), name="route_weight"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.model} at {self.upstream}"
+
+
+class Price(models.Model):
+    """What tokens of a model at an upstream cost from a moment on.
+
+    Either as a provider's price list says, in micros per million tokens, or for one's own
+    machine: its price an hour, and the tokens a second it was measured to do. `upstream_model`
+    empty: any model there.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    upstream = models.CharField(max_length=60)
+    upstream_model = models.CharField(max_length=200, blank=True)
+    valid_from = models.DateTimeField()
+    input_micros_per_mtok = models.BigIntegerField(default=0)
+    cached_input_micros_per_mtok = models.BigIntegerField(null=True, blank=True)  # null: as input
+    output_micros_per_mtok = models.BigIntegerField(default=0)
+    hour_micros = models.BigIntegerField(null=True, blank=True)  # all GPUs of the upstream
+    input_tokens_per_s = models.FloatField(null=True, blank=True)  # measured, at full load
+    output_tokens_per_s = models.FloatField(null=True, blank=True)
+    note = models.CharField(max_length=200, blank=True)  # where the figures are from
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["upstream", "upstream_model", "valid_from"], name="price_once"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(input_micros_per_mtok__gte=0)
+                & models.Q(output_micros_per_mtok__gte=0)
+                & (
+                    models.Q(cached_input_micros_per_mtok__isnull=True)
+                    | models.Q(cached_input_micros_per_mtok__gte=0)
+                ),
+                name="price_not_negative",
+            ),
+            # An hourly price says nothing without both throughputs.
+            models.CheckConstraint(
+                condition=models.Q(
+                    hour_micros__isnull=True,
+                    input_tokens_per_s__isnull=True,
+                    output_tokens_per_s__isnull=True,
+                )
+                | models.Q(hour_micros__gte=0, input_tokens_per_s__gt=0, output_tokens_per_s__gt=0),
+                name="price_by_the_hour",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.upstream} {self.upstream_model} from {self.valid_from:%Y-%m-%d}"
