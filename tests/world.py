@@ -34,6 +34,7 @@ from apps.evals.models import (
     RunQuestion,
     TuneRun,
 )
+from apps.gateway.models import AlertTarget, CachedResponse, SemanticHit
 from apps.retrieval.models import EmbeddingIndex, IndexBuild, SearchProfile, SwitchOverride
 from apps.tenants.models import Invitation, Membership, Role, Tenant, User
 from apps.tenants.scope import tenant_scope
@@ -64,6 +65,7 @@ def furnish(tenant: Tenant, *, manager: User, member: User) -> Arguments:
         chunk = Chunk.objects.get(tenant=tenant, document=document)
         source = _source(tenant, document)
         evals = _evals(tenant, member, document, answer)
+        _gateway(tenant)
     return {
         **evals,
         "membership_id": Membership.objects.get(tenant=tenant, user=member).id,
@@ -80,6 +82,25 @@ def furnish(tenant: Tenant, *, manager: User, member: User) -> Arguments:
         "citation_id": citation.id,
         "source_id": source.id,
     }
+
+
+def _gateway(tenant: Tenant) -> None:
+    response = CachedResponse.objects.create(
+        tenant=tenant,
+        key=b"k" * 32,
+        scope=b"s" * 32,
+        question="When?",
+        payload={"text": "At nine."},
+        expires_at=timezone.now() + timedelta(days=1),
+    )
+    SemanticHit.objects.create(
+        tenant=tenant,
+        response_id=response.id,
+        asked="At what time?",
+        answered="When?",
+        similarity=0.98,
+    )
+    AlertTarget.objects.create(tenant=tenant, emails=[f"money@{tenant.slug}.example"])
 
 
 def _document(tenant: Tenant, manager: User, member: User) -> Document:

@@ -102,7 +102,7 @@ def test_a_set_is_run_read_and_compared(visit: NewVisitor, library: Library, mea
     check_on_a_phone(visit, [run, comparison, page.url])
 
 
-CHOOSE_ON_ARRIVAL = """(outcome) => document.addEventListener("htmx:afterSwap", () => setTimeout(() => {
+CHOOSE_ON_ARRIVAL = """(outcome) => addEventListener("htmx:afterSwap", () => setTimeout(() => {
   const choice = document.querySelector("select[name=outcome]");
   choice.value = outcome;
   choice.dispatchEvent(new Event("change", { bubbles: true }));

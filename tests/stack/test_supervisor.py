@@ -17,6 +17,7 @@ import pytest
 from ragsite.stack import supervisor as supervisor_module
 from ragsite.stack.process import PartFailed
 from ragsite.stack.supervisor import supervised
+from tests import parts
 from tests.stack.fakes import FOREVER, clean_environment, fake, is_gone
 
 
@@ -37,7 +38,11 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def children() -> list[psutil.Process]:
-    return psutil.Process().children(recursive=True)
+    """Without those of the tests' own database, which starts and ends some as it pleases."""
+    found = psutil.Process().children(recursive=True)
+    server = parts.postgres.process
+    theirs = psutil.Process(server.pid).children(recursive=True) if server is not None else []
+    return [child for child in found if child not in theirs]
 
 
 @pytest.fixture(autouse=True)
