@@ -102,3 +102,13 @@ def choice(name: str, default: str, help: str, *, options: tuple[str, ...]) -> s
     if raw not in options:
         raise ImproperlyConfigured(f"{name} is {raw!r}. Set it to one of: {', '.join(options)}.")
     return raw
+
+
+def currency(name: str, default: str, help: str) -> str:
+    """An ISO 4217 code, in capitals."""
+    raw = text(name, default, help).upper()
+    if len(raw) == 3 and raw.isascii() and raw.isalpha():
+        return raw
+    raise ImproperlyConfigured(
+        f"{name} is {raw!r}, which is not a currency. Set it to a code such as {default}."
+    )

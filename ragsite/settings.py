@@ -243,6 +243,15 @@ GENERATION_PROMPT = env.choice(
 GENERATION_TIMEOUT_S = env.number(
     "GENERATION_TIMEOUT_S", 60.0, "Longest silence of the generator before the answer is given up."
 )
+GENERATION_CONCURRENCY = env.integer(
+    "GENERATION_CONCURRENCY",
+    64,
+    "Calls at the same time at TGI_URL and at OPENAI_URL, each, over all processes.",
+    minimum=1,
+)
+GENERATION_QUEUE_TIMEOUT_S = env.number(
+    "GENERATION_QUEUE_TIMEOUT_S", 10.0, "Longest wait for one of those places."
+)
 INFERENCE_THREADS = env.integer(
     "INFERENCE_THREADS", 0, "Compute threads of engine and encoder each. 0: cores minus one."
 )
@@ -541,6 +550,9 @@ EMAIL_BACKEND = (
 )
 METRICS_TOKEN = env.text(
     "METRICS_TOKEN", "", "Bearer token for /metrics. Empty: only signed-in ops may read it."
+)
+CURRENCY = env.currency(
+    "CURRENCY", "USD", "Currency of prices, costs and budgets: a code of three letters (ISO 4217)."
 )
 
 # --- Logging: no tenant text, prompt or key ever ------------------------------------------------

@@ -34,6 +34,7 @@ def ids(found: list[object]) -> list[str]:
         (lambda: env.boolean("X", False, ""), "maybe"),
         (lambda: env.url("X", "", "", schemes=("http", "https")), "example.com"),
         (lambda: env.choice("X", "a", "", options=("a", "b")), "c"),
+        (lambda: env.currency("X", "USD", ""), "dollars"),
     ],
 )
 def test_a_value_that_can_not_be_right_names_the_setting(
