@@ -33,7 +33,7 @@ class Meter:
     model: str
     prompt_tokens: int  # estimated, until the upstream tells
     cache: CacheNote
-    report: CallReport = field(default_factory=CallReport)
+    report: CallReport
     began: float = field(default_factory=perf_counter)
     first_token_ms: float | None = None
     pieces: int = 0
@@ -95,13 +95,14 @@ async def metered(
     hop: Hop = "generate",
     prompt_tokens: int | None = None,
     cache: CacheNote | None = None,
+    report: CallReport | None = None,
 ) -> AsyncGenerator[GenerationEvent, None]:
     """The events of one call; a ledger row when it has ended, whichever way.
 
-    `prompt_tokens`: where the caller has counted them. Raises what `calling.generate` raises.
+    `prompt_tokens`: where the caller has counted them. `report` is filled as it goes. Raises what `calling.generate` raises.
     """
     counted = prompt_estimate(request) if prompt_tokens is None else prompt_tokens
-    meter = Meter(hop, model.alias, counted, cache or CacheNote())
+    meter = Meter(hop, model.alias, counted, cache or CacheNote(), report or CallReport())
     try:
         async with aclosing(generate(model, request, meter.report)) as events:
             async for event in events:
