@@ -53,3 +53,13 @@ def _let_the_app_role_truncate() -> None:
     url = parts.postgres.url(SUPERUSER, parts.DATABASE)
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"GRANT TRUNCATE ON ALL TABLES IN SCHEMA public TO {APP_ROLE}")
+
+
+@pytest.fixture(autouse=True)
+def _no_catalogue_of_another_test() -> Iterator[None]:
+    """Rows are rolled back; what was read of them is not."""
+    from apps.gateway.calling import catalogue
+
+    catalogue.forget()
+    yield
+    catalogue.forget()
