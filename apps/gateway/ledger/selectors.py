@@ -8,23 +8,43 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime, timedelta
 from typing import Literal
 
-from apps.gateway.models import LedgerEntry
+from django.db import models
+from django.db.models import QuerySet
+from django.utils import timezone
 
-Dimension = Literal[
-    "day", "tenant", "model", "user", "key", "collection", "source", "upstream", "hop"
+from apps.gateway.ledger.days import Period, month_of
+from apps.gateway.ledger.lines import Sum, read_days, read_lines
+from apps.gateway.ledger.measures import CACHE, CACHE_SEPARATOR, Dimension
+from apps.gateway.models import LedgerEntry
+from apps.gateway.types import CacheResult
+
+__all__ = [
+    "CacheLine",
+    "Dimension",
+    "Line",
+    "PerUnit",
+    "Period",
+    "Projection",
+    "Sums",
+    "by",
+    "cache_days",
+    "caches",
+    "dearest",
+    "per_unit",
+    "projection",
+    "rows",
+    "totals",
 ]
 
-
-@dataclass(frozen=True)
-class Period:
-    """Whole days, both included, where the tenant is (UTC for operations)."""
-
-    first: date
-    last: date
-    time_zone: str = "UTC"
+# Sooner, a month's beginning would be multiplied by more than 120.
+_LEAST_MEASURED = timedelta(hours=6)
+_CACHES: dict[str, Literal["response", "question embedding"]] = {
+    "generate": "response",
+    "embed": "question embedding",
+}
 
 
 @dataclass(frozen=True)
@@ -42,6 +62,15 @@ class Sums:
     saved_micros: int = 0
     saved_ms: float = 0.0
     failed: int = 0  # failed, timed out or lost
+    queue_ms: float = 0.0  # waited for places at upstreams, all together
+    first_token_ms: float = 0.0  # of all `first_token_calls` together
+    first_token_calls: int = 0
+    total_ms: float = 0.0
+
+    @property
+    def mean_first_token_ms(self) -> float | None:
+        """Until a token was shown, on average; None where none was."""
+        return self.first_token_ms / self.first_token_calls if self.first_token_calls else None
 
 
 @dataclass(frozen=True)
@@ -99,39 +128,128 @@ class Projection:
 
 def totals(tenant_id: uuid.UUID | None, period: Period) -> Sums:
     """Everything of the period."""
-    raise NotImplementedError
+    found = read_lines(tenant_id, period)
+    return _sums(found[0][1]) if found else Sums()
 
 
 def by(tenant_id: uuid.UUID | None, period: Period, dimension: Dimension) -> list[Line]:
     """The period's sums by one dimension: days in order (those without calls too), others dearest
     first."""
-    raise NotImplementedError
+    if dimension == "day":
+        found = {day: _sums(sums) for day, _, sums in read_days(tenant_id, period)}
+        return [Line(day.isoformat(), found.get(day, Sums())) for day in period.days]
+    return [Line(key, _sums(sums)) for key, sums in read_lines(tenant_id, period, dimension)]
 
 
 def caches(tenant_id: uuid.UUID | None, period: Period) -> list[CacheLine]:
     """What each cache did in the period."""
-    raise NotImplementedError
+    found = read_lines(tenant_id, period, CACHE)
+    return [_cache_line(hop, found) for hop in _CACHES]
 
 
 def cache_days(tenant_id: uuid.UUID | None, period: Period) -> list[tuple[date, CacheLine]]:
     """The response cache day by day."""
-    raise NotImplementedError
+    days: dict[date, list[tuple[str, Sum]]] = {day: [] for day in period.days}
+    for day, key, sums in read_days(tenant_id, period, CACHE):
+        days[day].append((key, sums))
+    return [(day, _cache_line("generate", found)) for day, found in days.items()]
 
 
 def per_unit(tenant_id: uuid.UUID | None, period: Period) -> PerUnit:
-    raise NotImplementedError
+    """Everything that was spent, over the answers; and what conversations cost, over them."""
+    sums = totals(tenant_id, period)
+    conversations, micros = _conversations(tenant_id, period)
+    return PerUnit(
+        answers=sums.answers,
+        micros_per_answer=sums.cost_micros / sums.answers if sums.answers else None,
+        conversations=conversations,
+        micros_per_conversation=micros / conversations if conversations else None,
+    )
 
 
 def dearest(tenant_id: uuid.UUID | None, period: Period, limit: int = 20) -> list[LedgerEntry]:
     """The dearest calls."""
-    raise NotImplementedError
+    return list(_entries(tenant_id, period).order_by("-cost_micros", "-id")[:limit])
 
 
 def projection(tenant_id: uuid.UUID, time_zone: str) -> Projection:
-    """The running month of a tenant."""
-    raise NotImplementedError
+    """The running month of a tenant.
+
+    The rest of the month at the pace so far: since it began, or since the tenant's first call.
+    """
+    now = timezone.now()
+    month = month_of(now, time_zone)
+    spent = totals(tenant_id, month).cost_micros
+    since = max(month.begins, _first_call(tenant_id) or now)
+    measured, left = now - since, month.ends - now
+    return Projection(
+        spent_micros=spent,
+        projected_micros=(
+            spent + round(spent * (left / measured)) if measured >= _LEAST_MEASURED else None
+        ),
+        days_measured=measured / timedelta(days=1),
+        days_in_month=len(month.days),
+    )
 
 
 def rows(tenant_id: uuid.UUID | None, period: Period) -> Iterator[LedgerEntry]:
     """Every row of the period, oldest first, a few at a time: for the export."""
-    raise NotImplementedError
+    return _entries(tenant_id, period).order_by("at", "id").iterator(chunk_size=1000)
+
+
+def _entries(tenant_id: uuid.UUID | None, period: Period) -> QuerySet[LedgerEntry]:
+    entries = LedgerEntry.objects.filter(at__gte=period.begins, at__lt=period.ends)
+    return entries if tenant_id is None else entries.filter(tenant_id=tenant_id)
+
+
+def _first_call(tenant_id: uuid.UUID) -> datetime | None:
+    calls = LedgerEntry.objects.filter(tenant_id=tenant_id).order_by("at")
+    return calls.values_list("at", flat=True).first()
+
+
+def _conversations(tenant_id: uuid.UUID | None, period: Period) -> tuple[int, int]:
+    """How many had a call in the period, and what their calls cost."""
+    found = _entries(tenant_id, period).filter(conversation_id__isnull=False)
+    sums = found.aggregate(
+        count=models.Count("conversation_id", distinct=True), micros=models.Sum("cost_micros")
+    )
+    return sums["count"], int(sums["micros"] or 0)
+
+
+def _sums(sums: Sum) -> Sums:
+    counted = {name: value for name, value in sums.items() if not name.endswith("_us")}
+    return Sums(
+        **counted,
+        saved_ms=sums["saved_us"] / 1000,
+        queue_ms=sums["queue_us"] / 1000,
+        first_token_ms=sums["first_token_us"] / 1000,
+        total_ms=sums["total_us"] / 1000,
+    )
+
+
+def _cache_line(hop: str, found: list[tuple[str, Sum]]) -> CacheLine:
+    of_hop = [
+        (CacheResult(result), reason, sums)
+        for key, sums in found
+        for its_hop, result, reason in [key.split(CACHE_SEPARATOR, 2)]
+        if its_hop == hop
+    ]
+
+    def calls(wanted: CacheResult) -> int:
+        return sum(sums["calls"] for result, _, sums in of_hop if result is wanted)
+
+    return CacheLine(
+        cache=_CACHES[hop],
+        hits=calls(CacheResult.HIT),
+        semantic=calls(CacheResult.SEMANTIC),
+        shared=calls(CacheResult.SHARED),
+        misses=calls(CacheResult.MISS),
+        bypassed={
+            reason: sums["calls"]
+            for result, reason, sums in of_hop
+            if result is CacheResult.BYPASSED
+        },
+        errors=calls(CacheResult.ERROR),
+        saved_micros=sum(sums["saved_micros"] for _, _, sums in of_hop),
+        saved_ms=sum(sums["saved_us"] for _, _, sums in of_hop) / 1000,
+    )
