@@ -6,7 +6,8 @@ TenantsError
 ├── InvitationUnusable     unknown, revoked, accepted or out of date
 ├── InvitationForAnother   opened by someone signed in under another address
 ├── KeyInAddress           a key in an address: addresses are logged
-└── KeyRefused             no key, or none that works
+├── KeyRefused             no key, or none that works
+└── LimitRefused           a limit that cannot be set, by this person or at all
 """
 
 from __future__ import annotations
@@ -74,3 +75,7 @@ class KeyRefused(TenantsError):
             if sent
             else "Send a key of your tenant in the header: Authorization: Bearer rk_…"
         )
+
+
+class LimitRefused(TenantsError):
+    code = "limit_refused"

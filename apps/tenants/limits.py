@@ -3,11 +3,42 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from apps.tenants.models import Limit, Measure, Subject
+
+# Whom a use is of, and what is used; "" is the tenant itself.
+UseKey = tuple[Subject, str, Measure]
+# Filled by rooms above this one when they are ready: who keeps copies of a tenant's limits is told
+# after the commit that changed them; who knows what is kept in stock (documents, bytes) is asked.
+on_change: list[Callable[[uuid.UUID], None]] = []
+stocks: list[Callable[[uuid.UUID], Mapping[UseKey, int]]] = []
+# A limit on these is on what there is at present, and never begins anew.
+STOCK_MEASURES = frozenset({Measure.DOCUMENTS, Measure.STORAGE_BYTES})
+
+
+def limits_changed(tenant_id: uuid.UUID) -> None:
+    """Tell whoever keeps copies of the tenant's limits."""
+    for tell in on_change:
+        tell(tenant_id)
+
+
+def stock_of(tenant_id: uuid.UUID) -> dict[UseKey, int]:
+    """What the tenant, its members and its keys have of everything that is kept in stock."""
+    found: dict[UseKey, int] = {}
+    for ask in stocks:
+        found.update(ask(tenant_id))
+    return found
+
+
+def limits_of(tenant_id: uuid.UUID) -> QuerySet[Limit]:
+    """Every limit of a tenant, whoever gave it: of the tenant, each member or key, one of them."""
+    return Limit.objects.filter(tenant_id=tenant_id).order_by(
+        "measure", "subject", "subject_id", "given_by"
+    )
 
 
 @dataclass(frozen=True)
