@@ -147,6 +147,7 @@ class Document(models.Model):
     language = models.CharField(max_length=8, blank=True)  # ISO 639-1, where it could be told
     tags = ArrayField(models.CharField(max_length=50), default=list)  # lower case, to search by
     uploaded_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True)
+    key_id = models.UUIDField(null=True)  # the API key that it was sent with
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
     ready_at = models.DateTimeField(null=True)
@@ -356,6 +357,62 @@ class Chunking(models.Model):
 
     def __str__(self) -> str:
         return f"generation {self.generation}: {self.max_tokens} tokens"
+
+
+class CollectionVersion(models.Model):
+    """How often what may be found in a collection has changed: the sum of its rows.
+
+    Triggers on the documents add a row in the transaction of the change, and take up in it those
+    that nobody else holds: workers that finish documents at once do not wait for each other.
+    Figures only: no policy.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    tenant = models.ForeignKey(Tenant, models.CASCADE, db_index=False, db_constraint=False)
+    collection_id = models.UUIDField()
+    raised = models.BigIntegerField()
+
+    class Meta:
+        indexes: ClassVar = [
+            # Added up for every question, without reading the table.
+            models.Index(
+                fields=["tenant", "collection_id"],
+                include=["raised"],
+                name="collection_version_sum",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.collection_id} raised by {self.raised}"
+
+
+class DocumentUse(models.Model):
+    """How many documents and bytes a tenant, a member or a key has.
+
+    Triggers on the documents keep it, in the transaction that adds or deletes them: whoever adds
+    holds the rows until its end. Figures only: no policy.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    tenant = models.ForeignKey(Tenant, models.CASCADE, db_index=False)
+    subject = models.CharField(max_length=10)  # `apps.tenants.models.Subject`
+    subject_id = models.CharField(max_length=40, blank=True)  # "" for the tenant itself
+    documents = models.BigIntegerField(default=0)  # each once, in all its versions
+    bytes = models.BigIntegerField(default=0)  # of all versions, as they were sent
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["tenant", "subject", "subject_id"], name="document_use_once"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(documents__gte=0) & models.Q(bytes__gte=0),
+                name="document_use_not_negative",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.documents} documents of {self.subject} {self.subject_id}"
 
 
 class Source(models.Model):

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from django.core.files import File
-from django.db.models import Count, F, Func, Q, QuerySet, Window
+from django.db.models import Count, F, Func, Q, QuerySet, Sum, Window
 from django.db.models.functions import RowNumber
 from django.utils import timezone
 
@@ -22,6 +22,7 @@ from apps.documents.models import (
     Chunk,
     Collection,
     CollectionReader,
+    CollectionVersion,
     Document,
     DocumentState,
     Page,
@@ -85,6 +86,19 @@ def counts_of(tenant_id: uuid.UUID, collection_ids: Ids[uuid.UUID]) -> dict[uuid
 def get_collection_for(access: Access, collection_id: uuid.UUID) -> Collection | None:
     """The collection, if it is open to this person."""
     return collections_for(access).filter(id=collection_id).first()
+
+
+def collection_versions(
+    tenant_id: uuid.UUID, collection_ids: Ids[uuid.UUID]
+) -> dict[uuid.UUID, int]:
+    """A number per collection that rises with any change to what may be found in it.
+
+    What was derived of a collection's documents holds while its number is the same; read it
+    before the documents. 0 where nothing has been ready yet.
+    """
+    rows = CollectionVersion.objects.filter(tenant_id=tenant_id, collection_id__in=collection_ids)
+    sums = dict(rows.values_list("collection_id").annotate(Sum("raised")))
+    return {each: int(sums.get(each, 0)) for each in collection_ids}
 
 
 def reader_ids_of(tenant_id: uuid.UUID, collection_id: uuid.UUID) -> list[int]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from django.db import connection
 from pgvector import SparseVector
 
+from apps.documents.services.versions import raise_version
 from apps.retrieval import bm25
 from apps.retrieval.models import ChunkTerms, CollectionStatistics, StagedChunk
 from apps.tenants.scope import tenant_scope
@@ -24,7 +25,10 @@ def weigh_collection(*, tenant_id: uuid.UUID, collection_id: uuid.UUID) -> int:
     with tenant_scope(tenant_id):
         lock_collection(tenant_id, collection_id)
         kept = CollectionStatistics.objects.filter(tenant_id=tenant_id, collection_id=collection_id)
-        return sum(map(_weigh, kept.order_by("generation")))
+        count = sum(map(_weigh, kept.order_by("generation")))
+        if count:  # the same passages may be found in another order
+            raise_version(tenant_id=tenant_id, collection_id=collection_id)
+        return count
 
 
 def _weigh(statistics: CollectionStatistics) -> int:

@@ -315,6 +315,8 @@ def left_over(tenant: Tenant) -> dict[str, int]:
     kept = {"documents_collection", "retrieval_embeddingindex", "retrieval_embeddingmodel"}
     if not CollectionStatistics.objects.filter(tenant=tenant).exclude(chunk_count=0).exists():
         kept.add("retrieval_collectionstatistics" if collections(tenant) else "")
+    if collections(tenant):
+        kept.add("documents_collectionversion")  # or the number would begin anew
     counts = {}
     with tenant_scope(tenant.id), connection.cursor() as cursor:
         for table in connection.introspection.table_names(cursor):

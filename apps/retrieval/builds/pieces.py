@@ -18,6 +18,7 @@ from django.db.models import Min
 from apps.documents.chunkings import chunking_of
 from apps.documents.models import Chunk, Document
 from apps.documents.rechunking import DocumentGone, hold_ready
+from apps.documents.services.versions import raise_version
 from apps.inference.types import Embedder
 from apps.retrieval import indexing, rows
 from apps.retrieval.builds import leases, recutting
@@ -153,6 +154,8 @@ def _mark(document: Document, index: EmbeddingIndex) -> None:
         Document.objects.filter(tenant_id=document.tenant_id, id=document.id).update(
             generation=index.generation, chunk_count=chunk_count
         )
+    if in_force:  # its vectors are searched from now on
+        raise_version(tenant_id=document.tenant_id, collection_id=document.collection_id)
 
 
 @contextmanager
