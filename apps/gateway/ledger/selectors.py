@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Literal
 
-from django.db import models
 from django.db.models import QuerySet
 from django.utils import timezone
 
 from apps.gateway.ledger.days import Period, month_of
-from apps.gateway.ledger.lines import Sum, read_days, read_lines
+from apps.gateway.ledger.lines import Sum, read_conversations, read_days, read_lines
 from apps.gateway.ledger.measures import CACHE, CACHE_SEPARATOR, Dimension
 from apps.gateway.models import LedgerEntry
 from apps.gateway.types import CacheResult
@@ -41,6 +40,7 @@ __all__ = [
 
 # Sooner, a month's beginning would be multiplied by more than 120.
 _LEAST_MEASURED = timedelta(hours=6)
+_PAGE = 2000  # rows of an export that are read at once
 _CACHES: dict[str, Literal["response", "question embedding"]] = {
     "generate": "response",
     "embed": "question embedding",
@@ -138,6 +138,8 @@ def by(tenant_id: uuid.UUID | None, period: Period, dimension: Dimension) -> lis
     if dimension == "day":
         found = {day: _sums(sums) for day, _, sums in read_days(tenant_id, period)}
         return [Line(day.isoformat(), found.get(day, Sums())) for day in period.days]
+    if dimension == "tenant" and tenant_id is not None:
+        return [Line(str(tenant_id), _sums(sums)) for _, sums in read_lines(tenant_id, period)]
     return [Line(key, _sums(sums)) for key, sums in read_lines(tenant_id, period, dimension)]
 
 
@@ -158,7 +160,7 @@ def cache_days(tenant_id: uuid.UUID | None, period: Period) -> list[tuple[date, 
 def per_unit(tenant_id: uuid.UUID | None, period: Period) -> PerUnit:
     """Everything that was spent, over the answers; and what conversations cost, over them."""
     sums = totals(tenant_id, period)
-    conversations, micros = _conversations(tenant_id, period)
+    conversations, micros = read_conversations(tenant_id, period)
     return PerUnit(
         answers=sums.answers,
         micros_per_answer=sums.cost_micros / sums.answers if sums.answers else None,
@@ -193,8 +195,15 @@ def projection(tenant_id: uuid.UUID, time_zone: str) -> Projection:
 
 
 def rows(tenant_id: uuid.UUID | None, period: Period) -> Iterator[LedgerEntry]:
-    """Every row of the period, oldest first, a few at a time: for the export."""
-    return _entries(tenant_id, period).order_by("at", "id").iterator(chunk_size=1000)
+    """Every row of the period in the order of its booking, for the export.
+
+    Read a page at a time, each by a query of its own: no cursor, so that pages may be read by
+    different threads, and no transaction that would stay open while somebody downloads.
+    """
+    entries, last = _entries(tenant_id, period).order_by("id"), 0
+    while page := list(entries.filter(id__gt=last)[:_PAGE]):
+        yield from page
+        last = page[-1].id
 
 
 def _entries(tenant_id: uuid.UUID | None, period: Period) -> QuerySet[LedgerEntry]:
@@ -205,15 +214,6 @@ def _entries(tenant_id: uuid.UUID | None, period: Period) -> QuerySet[LedgerEntr
 def _first_call(tenant_id: uuid.UUID) -> datetime | None:
     calls = LedgerEntry.objects.filter(tenant_id=tenant_id).order_by("at")
     return calls.values_list("at", flat=True).first()
-
-
-def _conversations(tenant_id: uuid.UUID | None, period: Period) -> tuple[int, int]:
-    """How many had a call in the period, and what their calls cost."""
-    found = _entries(tenant_id, period).filter(conversation_id__isnull=False)
-    sums = found.aggregate(
-        count=models.Count("conversation_id", distinct=True), micros=models.Sum("cost_micros")
-    )
-    return sums["count"], int(sums["micros"] or 0)
 
 
 def _sums(sums: Sum) -> Sums:
