@@ -199,9 +199,12 @@ def test_the_dearest_calls_come_first() -> None:
     assert [row.cost_micros for row in found] == [30, 20, 10]
 
 
-def test_rows_come_oldest_first() -> None:
-    rows = sorted(many(ACME, 100), key=lambda row: (row.at, row.id))
-    assert [row.id for row in selectors.rows(ACME, MARCH)] == [row.id for row in rows]
+def test_rows_come_as_they_were_booked_over_several_pages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = many(ACME, 100)
+    monkeypatch.setattr(selectors, "_PAGE", 30)
+    assert [row.id for row in selectors.rows(ACME, MARCH)] == sorted(row.id for row in rows)
 
 
 def test_the_month_is_projected_at_its_pace(monkeypatch: pytest.MonkeyPatch) -> None:
