@@ -18,11 +18,13 @@ class InferenceError(Exception):
     """A model server did not do its part. `str()` says what failed, where, and what to do.
 
     `detail` is the server's own wording. Some servers quote the request in it, so it may hold
-    text of a tenant: it is for the person who asked, never for a log.
+    text of a tenant: it is for the person who asked, never for a log. `retry_after_s` is what the
+    server asked to wait, where it did.
     """
 
     code = "inference_error"
     retryable = False
+    retry_after_s: float | None = None
 
     def __init__(self, message: str, *, detail: str = "") -> None:
         super().__init__(message)
@@ -54,7 +56,10 @@ class Interrupted(InferenceError):
 
 
 class Rejected(InferenceError):
+    """`param` names the field at fault where it was found here."""
+
     code = "rejected"
+    param: str | None = None
 
 
 class Unauthorised(InferenceError):

@@ -17,12 +17,17 @@ from typing import Any
 import httpx
 
 from apps.inference import errors
+from apps.inference.per_loop import PerLoop
 from apps.inference.replies import refusal
 
 CONNECT_TIMEOUT_S = 5.0
 WRITE_TIMEOUT_S = 30.0
 POOL_TIMEOUT_S = 10.0
+RETRY_AFTER_MAX_S = 3600.0
 ERROR_BODY_BYTES = 64 * 1024  # more of a refusal is not read
+# Shorter than any server's: uvicorn, under vLLM and SGLang, closes an idle connection after 5 s.
+KEEP_ALIVE_S = 4.0
+KEPT_CONNECTIONS = 256  # idle ones an event loop keeps
 _CONNECTION_LOST = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
 
 
@@ -34,6 +39,7 @@ class Server:
     url: str
     key: str = field(default="", repr=False)
     timeout_s: float = 60.0
+    first_timeout_s: float | None = None  # before the first token, where it is not the same
 
     def __post_init__(self) -> None:
         if not self.url:
@@ -53,23 +59,25 @@ class Server:
         return f"The {self.kind} server at {url.scheme}://{url.host}{port}"
 
     @property
-    def options(self) -> dict[str, Any]:
-        """Arguments for an httpx client of this server."""
+    def headers(self) -> dict[str, str]:
         headers = {"accept-encoding": "identity"}  # compression would hold tokens back
         if self.key:
             headers["authorization"] = f"Bearer {self.key}"
-        return {
-            "headers": headers,
-            "timeout": httpx.Timeout(
-                connect=CONNECT_TIMEOUT_S,
-                read=self.timeout_s,
-                write=WRITE_TIMEOUT_S,
-                pool=POOL_TIMEOUT_S,
-            ),
-            "verify": _tls(),
-            "follow_redirects": False,
-            "trust_env": False,
-        }
+        return headers
+
+    @property
+    def timeout(self) -> httpx.Timeout:
+        return httpx.Timeout(
+            connect=CONNECT_TIMEOUT_S,
+            read=max(self.timeout_s, self.first_timeout_s or 0),
+            write=WRITE_TIMEOUT_S,
+            pool=POOL_TIMEOUT_S,
+        )
+
+
+def _options() -> dict[str, Any]:
+    """What every httpx client here is made with."""
+    return {"verify": _tls(), "follow_redirects": False, "trust_env": False}
 
 
 @cache
@@ -86,7 +94,9 @@ class BlockingClient:
 
     def __init__(self, server: Server, transport: httpx.BaseTransport | None = None) -> None:
         self.server = server
-        self._client = httpx.Client(**server.options, transport=transport)
+        self._client = httpx.Client(
+            headers=server.headers, timeout=server.timeout, transport=transport, **_options()
+        )
         weakref.finalize(self, self._client.close)
 
     def get(self, path: str) -> Any:
@@ -108,6 +118,19 @@ class BlockingClient:
         return decoded(self.server, response)
 
 
+def _async_client() -> httpx.AsyncClient:
+    limits = httpx.Limits(
+        max_connections=None,  # how many calls there may be is decided before
+        max_keepalive_connections=KEPT_CONNECTIONS,
+        keepalive_expiry=KEEP_ALIVE_S,
+    )
+    return httpx.AsyncClient(limits=limits, **_options())
+
+
+# To every server: a kept connection saves a call the handshakes, and a client its set-up.
+_clients = PerLoop(_async_client, httpx.AsyncClient.aclose)
+
+
 @asynccontextmanager
 async def open_stream(
     server: Server,
@@ -117,17 +140,51 @@ async def open_stream(
     body: object = None,
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> AsyncIterator[httpx.Response]:
-    """The reply to one request, its body still unread; leaving the block closes the connection.
+    """The reply to one request, its body still unread.
 
-    Each call has a connection of its own: a generation lasts long beside the handshake, the
-    connection belongs to the running event loop, and closing it is how a server is told to stop.
+    Leaving the block before the body's end closes the connection, which is how a server is told
+    to stop; after it, the connection is kept for the next call.
     """
-    async with httpx.AsyncClient(**server.options, transport=transport) as client:
+    async with _client(transport) as client:
         with translated(server):
-            async with client.stream(method, url, json=body) as response:
+            request = client.build_request(
+                method, url, json=body, headers=server.headers, timeout=server.timeout
+            )
+            response = await _send(client, request)
+            try:
                 if not response.is_success:
-                    raise refusal(server.where, response.status_code, await _start_of(response))
+                    raise _refused(server, response, await _start_of(response))
                 yield response
+            finally:
+                await response.aclose()
+
+
+@asynccontextmanager
+async def _client(transport: httpx.AsyncBaseTransport | None) -> AsyncIterator[httpx.AsyncClient]:
+    if transport is None:
+        yield _clients.get()
+    else:
+        async with httpx.AsyncClient(transport=transport, **_options()) as client:
+            yield client
+
+
+async def _send(client: httpx.AsyncClient, request: httpx.Request) -> httpx.Response:
+    """The reply's head. Once more where a kept connection turns out to be closed."""
+    opened: list[str] = []
+
+    async def note(event: str, info: dict[str, Any]) -> None:
+        if event == "connection.connect_tcp.started":
+            opened.append(event)
+
+    request.extensions["trace"] = note
+    try:
+        return await client.send(request, stream=True)
+    except _CONNECTION_LOST:
+        if opened:
+            raise  # it was this request's own
+        return await client.send(request, stream=True)
+    finally:
+        del request.extensions["trace"]  # the body's reading needs no notes
 
 
 async def fetch_json(
@@ -147,7 +204,7 @@ async def fetch_json(
 def decoded(server: Server, response: httpx.Response) -> Any:
     """The JSON of a successful reply."""
     if not response.is_success:
-        raise refusal(server.where, response.status_code, response.content)
+        raise _refused(server, response, response.content)
     try:
         return response.json()
     except ValueError as exc:
@@ -180,12 +237,21 @@ def translated(server: Server) -> Iterator[None]:
         ) from exc
 
 
-def timed_out(server: Server) -> errors.TimedOut:
+def timed_out(server: Server, seconds: float | None = None) -> errors.TimedOut:
     """The error for a server that fell silent."""
     return errors.TimedOut(
-        f"{server.where} was silent for {server.timeout_s:g} s. "
+        f"{server.where} was silent for {seconds or server.timeout_s:g} s. "
         "Try again; if it repeats, look at the server's load."
     )
+
+
+def _refused(server: Server, response: httpx.Response, body: bytes) -> errors.InferenceError:
+    error = refusal(server.where, response.status_code, body)
+    # In seconds; the other form, a date, no model server sends.
+    asked = response.headers.get("retry-after", "")
+    if asked.isascii() and asked.isdigit():
+        error.retry_after_s = min(float(asked), RETRY_AFTER_MAX_S)
+    return error
 
 
 async def _start_of(response: httpx.Response) -> bytes:

@@ -99,6 +99,13 @@ class TextDelta:
 
 
 @dataclass(frozen=True)
+class ReasoningDelta:
+    """Newly generated text of a model's reasoning, apart from the answer; never empty."""
+
+    text: str
+
+
+@dataclass(frozen=True)
 class Finished:
     """The end of a generation that went well; always the last event."""
 
@@ -110,7 +117,7 @@ class Finished:
     details: dict[str, float] = field(default_factory=dict)  # e.g. llama.cpp's timings, in ms
 
 
-GenerationEvent = TextDelta | ToolCallDelta | Finished
+GenerationEvent = TextDelta | ReasoningDelta | ToolCallDelta | Finished
 
 
 class Generator(Protocol):
@@ -119,7 +126,7 @@ class Generator(Protocol):
     name: str
 
     def stream(self, request: GenerationRequest) -> AsyncGenerator[GenerationEvent, None]:
-        """Yield TextDelta, then one Finished; raise an InferenceError for anything else.
+        """Yield deltas, then one Finished; raise an InferenceError for anything else.
 
         Iterate under `contextlib.aclosing`: leaving an `async for` early does not close it.
         """

@@ -99,6 +99,7 @@ class LoopbackServer:
 
     def __init__(self) -> None:
         self.requests: list[Exchange] = []
+        self.accepted = 0  # connections, ever
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self._connections: set[socket.socket] = set()
         self._closing = False
@@ -113,6 +114,12 @@ class LoopbackServer:
 
     def handle(self, exchange: Exchange) -> None:
         raise NotImplementedError
+
+    def close_idle(self) -> None:
+        """Close every connection, as a server does with those that were idle for long."""
+        for connection in list(self._connections):
+            connection.shutdown(socket.SHUT_RDWR)
+        wait_for(lambda: not self._connections, within_s=2)
 
     def bodies(self, path: str) -> list[Any]:
         """Decoded JSON of every request to `path`, oldest first."""
@@ -142,6 +149,7 @@ class LoopbackServer:
                 return
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._connections.add(connection)
+            self.accepted += 1
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:

@@ -203,9 +203,42 @@ async def test_cancelling_the_task_ends_the_generation_at_once(
     assert await asyncio.to_thread(wait_for, lambda: server.disconnects == 1, within_s=1)
 
 
-async def test_no_connection_outlives_its_generation(server: TgiDouble) -> None:
-    client = generator(server)
-    await asyncio.gather(*(collected(client) for _ in range(8)))
+async def test_a_connection_serves_one_generation_after_another(server: TgiDouble) -> None:
+    for _ in range(8):
+        await collected(generator(server))
+    assert server.accepted == 1
+
+
+async def test_a_kept_connection_that_the_server_has_closed_does_no_harm(
+    server: TgiDouble,
+) -> None:
+    await collected(generator(server))
+    server.close_idle()
+    text, _ = await collected(generator(server))
+    assert text
+    assert server.accepted == 2
+
+
+async def test_a_kept_connection_that_breaks_on_use_is_replaced_once(server: TgiDouble) -> None:
+    await collected(generator(server))
+    server.script(Behaviour(failure="gone"))
+    text, _ = await collected(generator(server))
+    assert text
+    assert server.accepted == 2
+
+
+async def test_a_new_connection_that_breaks_is_not_tried_again(server: TgiDouble) -> None:
+    server.script(Behaviour(failure="gone"))
+    with pytest.raises(errors.Interrupted):
+        await collected(generator(server))
+    assert len(server.bodies("/v1/chat/completions")) == 1
+
+
+async def test_connections_of_a_loop_are_closed_with_it(server: TgiDouble) -> None:
+    def elsewhere() -> None:
+        asyncio.run(collected(generator(server)))  # type: ignore[arg-type]
+
+    await asyncio.to_thread(elsewhere)
     assert await asyncio.to_thread(wait_for, lambda: server.open_connections == 0, within_s=1)
 
 

@@ -49,7 +49,10 @@ class Behaviour:
     cut_bytes: int = 0  # cut the stream into TCP segments of so many bytes, across frames
     together: bool = False  # the whole stream in one segment
     # What goes wrong, and after how many tokens.
-    failure: Literal["", "error", "incomplete", "close", "reset", "stall", "half_frame"] = ""
+    # `gone`: the connection breaks before anything is answered, as a kept one may.
+    failure: Literal["", "error", "incomplete", "close", "reset", "stall", "half_frame", "gone"] = (
+        ""
+    )
     fail_after: int = 0
     overloaded: bool = False  # as if no permit were free
     status: int = 0  # answer with this status, as a proxy in front would
@@ -163,6 +166,8 @@ class TgiDouble(LoopbackServer):
         _check_types(parameters, chat=chat)
         streams = body.get("stream") is True or exchange.path == "/generate_stream"
         behaviour = self._scripted.popleft() if self._scripted else self.default
+        if behaviour.failure == "gone":
+            exchange.reset()
         if behaviour.status:
             content_type, page = behaviour.status_body
             exchange.reply(behaviour.status, page.encode(), content_type)

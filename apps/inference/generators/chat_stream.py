@@ -9,23 +9,35 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import httpx
+import orjson
 
 from apps.inference import errors
 from apps.inference.generators.sse import EventTooLarge, ServerEvent, server_events
-from apps.inference.generators.tokens import estimate_tokens, template_tokens
+from apps.inference.generators.tokens import estimate_tokens, prompt_text, template_tokens
 from apps.inference.replies import Fault, fault_of_body, in_band, parse_fault
 from apps.inference.transport import Server, open_stream, timed_out
-from apps.inference.types import Finished, GenerationRequest, TextDelta
+from apps.inference.types import (
+    Finished,
+    GenerationRequest,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+)
 
 TokenCounter = Callable[[str], Awaitable[int]]
+Delta = TextDelta | ReasoningDelta | ToolCallDelta
 
 _DONE = "[DONE]"
+# For the end of the body after it: then the connection can be kept.
+_TRAILER_S = 0.1
+# vLLM has renamed it; both are read, and one at a time is sent.
+_REASONING = ("reasoning", "reasoning_content")
 # Reasons that end an answer before the model was through with it.
 _BROKEN = {"abort", "error", "cancelled"}
 
@@ -35,13 +47,16 @@ class ChatStream:
     """What has been read of one stream so far."""
 
     server: Server
-    reason: Literal["stop", "length"] | None = None
-    usage: tuple[int, int] | None = None  # tokens of prompt and completion
+    reason: Literal["stop", "length", "tool_calls"] | None = None
+    usage: tuple[int, int, int] | None = (
+        None  # tokens of prompt, completion; cached of the prompt's
+    )
     details: dict[str, float] = field(default_factory=dict)
-    text: list[str] = field(default_factory=list)
+    written: list[str] = field(default_factory=list)  # all that counts as output
+    calls: bool = False  # of tools
 
-    def read(self, event: ServerEvent) -> str:
-        """The text that `event` adds, often empty. Raises an InferenceError for an error."""
+    def read(self, event: ServerEvent) -> Iterator[Delta]:
+        """What `event` adds, often nothing. Raises an InferenceError for an error."""
         if event.error:
             raise in_band(self.server.where, fault_of_body(event.error.encode()))
         chunk = self._decoded(event.data)
@@ -50,11 +65,12 @@ class ChatStream:
             raise in_band(self.server.where, fault)
         self._note_usage(chunk)
         choices = chunk.get("choices")
-        return self._note_choice(choices[0]) if isinstance(choices, list) and choices else ""
+        if isinstance(choices, list) and choices:
+            yield from self._note_choice(choices[0])
 
     def _decoded(self, data: str) -> Mapping[str, Any]:
         try:
-            chunk = json.loads(data)
+            chunk = orjson.loads(data)
         except ValueError as exc:
             raise self._unreadable() from exc
         if not isinstance(chunk, dict):
@@ -63,29 +79,49 @@ class ChatStream:
 
     def _note_usage(self, chunk: Mapping[str, Any]) -> None:
         usage, timings = chunk.get("usage"), chunk.get("timings")
-        if isinstance(usage, dict):
-            prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
-            if isinstance(prompt, int) and isinstance(completion, int):
-                self.usage = prompt, completion
         if isinstance(timings, dict):
             numbers = ((k, v) for k, v in timings.items() if isinstance(v, int | float))
             self.details = {key: float(value) for key, value in numbers}
+        if isinstance(usage, dict):
+            prompt = _count_of(usage.get("prompt_tokens"))
+            completion = _count_of(usage.get("completion_tokens"))
+            if prompt is not None and completion is not None:
+                self.usage = prompt, completion, min(_cached(usage, timings), prompt)
 
-    def _note_choice(self, choice: Any) -> str:
+    def _note_choice(self, choice: Any) -> Iterator[Delta]:
         if not isinstance(choice, dict):
             raise self._unreadable()
         reason = choice.get("finish_reason")
         if reason in _BROKEN:
             raise in_band(self.server.where, Fault("", str(reason)))
-        if reason:
-            # TGI names the stop string (`stop_sequence`), others the token (`eos_token`).
-            self.reason = "length" if reason == "length" else "stop"
         delta = choice.get("delta")
-        content = delta.get("content") if isinstance(delta, dict) else None
-        if not isinstance(content, str):
-            return ""
-        self.text.append(content)
-        return content
+        if isinstance(delta, dict):
+            yield from self._note_delta(delta)
+        if reason:
+            self.reason = self._reason(reason)
+
+    def _note_delta(self, delta: dict[str, Any]) -> Iterator[Delta]:
+        for name in _REASONING:
+            if isinstance(thought := delta.get(name), str) and thought:
+                self.written.append(thought)
+                yield ReasoningDelta(thought)
+                break
+        if isinstance(content := delta.get("content"), str) and content:
+            self.written.append(content)
+            yield TextDelta(content)
+        if isinstance(calls := delta.get("tool_calls"), list) and calls:
+            if not all(isinstance(call, dict) for call in calls):
+                raise self._unreadable()
+            self.calls = True
+            self.written.append(json.dumps(calls, ensure_ascii=False))
+            yield ToolCallDelta(tuple(calls))
+
+    def _reason(self, told: object) -> Literal["stop", "length", "tool_calls"]:
+        """TGI names the stop string (`stop_sequence`), others the token (`eos_token`)."""
+        if told == "length":
+            return "length"
+        # TGI, and vLLM for a tool that was asked for by name, say `stop` after calls too.
+        return "tool_calls" if self.calls else "stop"
 
     def _unreadable(self) -> errors.ProtocolError:
         return errors.ProtocolError(
@@ -94,26 +130,18 @@ class ChatStream:
         )
 
 
-def chat_payload(request: GenerationRequest, *, model: str) -> dict[str, Any]:
-    """The request body that every server takes.
+def _count_of(value: object) -> int | None:
+    """A number of tokens; None for anything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
-    TGI rejects what OpenAI allows: `stop` as a string, null for absent, `top_p` of 1. So stop is
-    always an array, and what is not set is left out.
-    """
-    payload: dict[str, Any] = {
-        "messages": [{"role": turn.role, "content": turn.content} for turn in request.turns],
-        "max_tokens": request.max_tokens,
-        "temperature": request.temperature,
-        "stream": True,
-        "stream_options": {"include_usage": True},
-    }
-    if model:
-        payload["model"] = model
-    if request.stop:
-        payload["stop"] = list(request.stop)
-    if request.seed is not None:
-        payload["seed"] = request.seed
-    return payload
+
+def _cached(usage: Mapping[str, Any], timings: object) -> int:
+    """Tokens of the prompt that were in the server's cache; llama.cpp tells it twice."""
+    details = usage.get("prompt_tokens_details")
+    told = details.get("cached_tokens") if isinstance(details, dict) else None
+    if told is None and isinstance(timings, dict):
+        told = timings.get("cache_n")
+    return _count_of(told) or 0
 
 
 async def stream_chat(
@@ -122,18 +150,24 @@ async def stream_chat(
     payload: Mapping[str, Any],
     *,
     transport: httpx.AsyncBaseTransport | None = None,
-) -> AsyncGenerator[TextDelta, None]:
-    """Yield the text of one chat completion; `stream` tells reason and usage afterwards.
+) -> AsyncGenerator[Delta, None]:
+    """Yield what one chat completion adds; `stream` tells reason and usage afterwards.
 
     Raises an InferenceError for anything but a complete answer: TimedOut when no event came for
-    the server's `timeout_s` (keep-alive comments are no events), Interrupted when the stream ended
-    without a finish reason. Closing the iterator closes the connection.
+    the server's `timeout_s`, or `first_timeout_s` before the first delta (keep-alive comments are
+    no events), Interrupted when the stream ended without a finish reason. Closing the iterator
+    closes the connection.
     """
     server = stream.server
+    patience = server.first_timeout_s or server.timeout_s
     async with aclosing(_events(server, url, payload, transport)) as events:
-        while (event := await _next_event(events, server)) is not None and event.data != _DONE:
-            if text := stream.read(event):
-                yield TextDelta(text)
+        while (event := await _next_event(events, server, patience)) is not None:
+            if event.data == _DONE:
+                await _read_to_end(events)
+                break
+            for delta in stream.read(event):
+                patience = server.timeout_s
+                yield delta
     if stream.reason is None:
         raise errors.Interrupted(
             f"{server.where} ended its stream before the answer was finished. Try again."
@@ -161,16 +195,25 @@ async def _events(
                 yield event
 
 
-async def _next_event(events: AsyncIterator[ServerEvent], server: Server) -> ServerEvent | None:
+async def _next_event(
+    events: AsyncIterator[ServerEvent], server: Server, patience: float
+) -> ServerEvent | None:
     try:
-        async with asyncio.timeout(server.timeout_s):
+        async with asyncio.timeout(patience):
             return await anext(events, None)
     except TimeoutError as exc:
-        raise timed_out(server) from exc
+        raise timed_out(server, patience) from exc
     except EventTooLarge as exc:
         raise errors.ProtocolError(
             f"{server.where} sent an event too large for a chat completion chunk."
         ) from exc
+
+
+async def _read_to_end(events: AsyncIterator[ServerEvent]) -> None:
+    """Only a body that was read to its end leaves its connection fit for another call."""
+    with suppress(TimeoutError, errors.InferenceError, EventTooLarge):
+        async with asyncio.timeout(_TRAILER_S):
+            await anext(events, None)
 
 
 async def finish(
@@ -179,12 +222,19 @@ async def finish(
     """The last event; counted here and marked as estimated where the server gave no usage."""
     reason = stream.reason or "stop"
     if stream.usage is not None:
-        return Finished(reason, *stream.usage, details=stream.details)
-    prompt = "\n".join(turn.content for turn in request.turns)
+        prompt_tokens, completion_tokens, cached_tokens = stream.usage
+        return Finished(
+            reason,
+            prompt_tokens,
+            completion_tokens,
+            cached_tokens=cached_tokens,
+            details=stream.details,
+        )
+    prompt = await _count(prompt_text(request), count_tokens)
     return Finished(
         reason,
-        prompt_tokens=await _count(prompt, count_tokens) + template_tokens(request.turns),
-        completion_tokens=await _count("".join(stream.text), count_tokens),
+        prompt_tokens=prompt + template_tokens(request.turns),
+        completion_tokens=await _count("".join(stream.written), count_tokens),
         estimated=True,
         details=stream.details,
     )

@@ -9,7 +9,8 @@ from typing import Any
 import httpx
 
 from apps.inference import errors
-from apps.inference.generators.chat_stream import ChatStream, chat_payload, finish, stream_chat
+from apps.inference.generators.chat_stream import ChatStream, finish, stream_chat
+from apps.inference.generators.payload import chat_payload
 from apps.inference.generators.tokens import estimate_tokens
 from apps.inference.transport import Server, fetch_json
 from apps.inference.types import GenerationEvent, GenerationRequest
@@ -30,7 +31,7 @@ class OpenAIGenerator:
         self._llamacpp: bool | None = None  # not asked yet
 
     async def stream(self, request: GenerationRequest) -> AsyncGenerator[GenerationEvent, None]:
-        """Yield TextDelta, then one Finished; raise an InferenceError for anything else."""
+        """Yield deltas, then one Finished; raise an InferenceError for anything else."""
         url = f"{self.server.url}/chat/completions"
         state = ChatStream(self.server)
         payload = chat_payload(request, model=self._model)

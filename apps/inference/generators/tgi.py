@@ -9,7 +9,8 @@ from typing import Any
 import httpx
 
 from apps.inference import errors
-from apps.inference.generators.chat_stream import ChatStream, chat_payload, finish, stream_chat
+from apps.inference.generators.chat_stream import ChatStream, finish, stream_chat
+from apps.inference.generators.payload import tgi_payload
 from apps.inference.transport import Server, fetch_json, open_stream
 from apps.inference.types import GenerationEvent, GenerationRequest
 
@@ -26,10 +27,9 @@ class TgiGenerator:
         self._transport = transport
 
     async def stream(self, request: GenerationRequest) -> AsyncGenerator[GenerationEvent, None]:
-        """Yield TextDelta, then one Finished; raise an InferenceError for anything else."""
+        """Yield deltas, then one Finished; raise an InferenceError for anything else."""
         state = ChatStream(self.server)
-        # Any other model name is taken for a LoRA adapter's.
-        payload = chat_payload(request, model="tgi")
+        payload = tgi_payload(request)
         url = f"{self.server.root}/v1/chat/completions"
         async with aclosing(stream_chat(state, url, payload, transport=self._transport)) as deltas:
             async for delta in deltas:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from apps.inference.types import ChatTurn
+from apps.inference.types import ChatTurn, GenerationRequest
 
 # ChatML, the widest of the common templates: `<|im_start|>role\n` … `<|im_end|>\n` a turn, the
 # opening of the answer, and a default system turn where the template adds one. Measured on
@@ -19,6 +20,25 @@ _WORD_CHARS_PER_TOKEN = 3
 def template_tokens(turns: Sequence[ChatTurn]) -> int:
     """An upper estimate of what the chat template adds to the turns' own tokens."""
     return len(turns) * TURN_TOKENS + ANSWER_TOKENS
+
+
+def prompt_text(request: GenerationRequest) -> str:
+    """All text that the model is given: what the turns say, calls to tools, and the tools."""
+    texts = [text for turn in request.turns for text in _texts(turn)]
+    tools = request.options.get("tools")
+    return "\n".join([*texts, json.dumps(tools, ensure_ascii=False)] if tools else texts)
+
+
+def _texts(turn: ChatTurn) -> Iterator[str]:
+    parts = turn.extra.get("content")
+    if isinstance(parts, list):
+        # A picture's tokens are not in its bytes: servers tell them, or nobody does.
+        known = (part for part in parts if isinstance(part, Mapping))
+        yield from (str(part["text"]) for part in known if "text" in part)
+    else:
+        yield turn.content
+    if calls := turn.extra.get("tool_calls"):
+        yield json.dumps(calls, ensure_ascii=False)
 
 
 def estimate_tokens(text: str) -> int:
