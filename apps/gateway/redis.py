@@ -6,33 +6,38 @@ is money; while it is away, calls are refused.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from weakref import WeakKeyDictionary
 
 from django.conf import settings
 from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from apps.gateway.errors import StoreDown
+from apps.inference.per_loop import PerLoop
 
 PREFIX = "ragsite:gw:"
 _TIMEOUT_S = 2.0
-_clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Redis] = WeakKeyDictionary()
+
+
+def _client() -> Redis:
+    return Redis.from_url(
+        settings.REDIS_URL or "redis://127.0.0.1:1/0",
+        socket_timeout=_TIMEOUT_S,
+        socket_connect_timeout=_TIMEOUT_S,
+        # Once more, for a connection that was closed meanwhile; by default it waits for seconds.
+        retry=Retry(NoBackoff(), 1),
+    )
+
+
+_clients: PerLoop[Redis] = PerLoop(_client, Redis.aclose)
 
 
 def client() -> Redis:
     """The running loop's client."""
-    loop = asyncio.get_running_loop()
-    found = _clients.get(loop)
-    if found is None:
-        found = _clients[loop] = Redis.from_url(
-            settings.REDIS_URL or "redis://127.0.0.1:1/0",
-            socket_timeout=_TIMEOUT_S,
-            socket_connect_timeout=_TIMEOUT_S,
-        )
-    return found
+    return _clients.get()
 
 
 @asynccontextmanager
