@@ -199,6 +199,17 @@ def test_the_dearest_calls_come_first() -> None:
     assert [row.cost_micros for row in found] == [30, 20, 10]
 
 
+@pytest.mark.parametrize("time_zone", ["UTC", "Asia/Tokyo", "Pacific/Pago_Pago"])
+def test_the_dearest_are_those_of_the_days_where_the_tenant_is(time_zone: str) -> None:
+    rows = many(ACME, 200)
+    period = Period(date(2026, 3, 11), date(2026, 3, 12), time_zone)
+    within = [row for row in rows if period.begins <= row.at < period.ends]
+    costs = sorted((row.cost_micros for row in within), reverse=True)
+    found = selectors.dearest(ACME, period, limit=10)
+    assert [row.cost_micros for row in found] == costs[:10]
+    assert selectors.dearest(None, period, limit=10) == found
+
+
 def test_rows_come_as_they_were_booked_over_several_pages(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -1,17 +1,24 @@
-"""Reading sums by day and one dimension."""
+"""Reading sums by day and one dimension: rollups up to their mark, the ledger above it.
+
+Both in one statement, so that a roller at work between them cannot make a row count twice or not
+at all.
+"""
 
 from __future__ import annotations
 
 import uuid
+from dataclasses import dataclass
 from datetime import date
 from typing import Any, Literal
 
 from django.db import connection
 
-from apps.gateway.ledger.days import Period, bounds
+from apps.gateway.ledger.days import Period, bounds, day_of
 from apps.gateway.ledger.measures import ALL, KEYS, SUMS, sums_of_lines, sums_of_rows
+from apps.gateway.models import EVERYBODY, RollupMark, RollupZone
 
 Sum = dict[str, int]  # by the names of SUMS
+_MARK = "(SELECT coalesce(max(upto_id), 0) FROM gateway_rollupmark)"
 
 
 def read_lines(
@@ -29,36 +36,110 @@ def read_days(
     return [(day, key, sums) for (day, key), sums in found]
 
 
+def read_conversations(tenant_id: uuid.UUID | None, period: Period) -> tuple[int, int]:
+    """How many conversations had a call in the period, and what their calls cost."""
+    source = _source(tenant_id, period)
+    query = f"""
+        SELECT count(*), coalesce(sum(micros), 0)::bigint FROM (
+            SELECT conversation_id, sum(cost_micros) AS micros FROM (
+                SELECT conversation_id, cost_micros FROM gateway_ledgerconversation
+                WHERE {source.lines}
+                UNION ALL
+                SELECT conversation_id, cost_micros FROM gateway_ledgerentry
+                WHERE {source.rows} AND conversation_id IS NOT NULL
+            ) AS calls GROUP BY conversation_id
+        ) AS conversations
+    """  # noqa: S608 - words of ours
+    with connection.cursor() as cursor:
+        cursor.execute(query, source.values)
+        count, micros = cursor.fetchone()
+    return count, micros
+
+
+def read_dearest(tenant_id: uuid.UUID | None, period: Period, limit: int) -> list[int]:
+    """Ids of the dearest calls, dearest first: the dearest of each day, by its index, and of those.
+
+    Straight from the ledger: the indexes hold each UTC day's calls by their cost.
+    """
+    days = Period(day_of(period.begins, "UTC"), day_of(period.ends, "UTC")).days
+    query = f"""
+        SELECT id FROM unnest(%(days)s::date[]) AS day, LATERAL (
+            SELECT id, cost_micros FROM gateway_ledgerentry
+            WHERE {"" if tenant_id is None else "tenant_id = %(tenant)s AND"}
+                ((at AT TIME ZONE 'UTC')::date) = day AND at >= %(begins)s AND at < %(ends)s
+            ORDER BY cost_micros DESC, id DESC LIMIT %(limit)s
+        ) AS dearest ORDER BY cost_micros DESC, id DESC LIMIT %(limit)s
+    """  # noqa: S608 - words of ours
+    values = {"tenant": tenant_id, "days": days, "limit": limit}
+    with connection.cursor() as cursor:
+        cursor.execute(query, {**values, "begins": period.begins, "ends": period.ends})
+        return [row[0] for row in cursor.fetchall()]
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Which lines and which rows make up a period: conditions, and the values in them."""
+
+    lines: str
+    rows: str
+    values: dict[str, Any]
+
+
+def _source(tenant_id: uuid.UUID | None, period: Period) -> _Source:
+    whose = tenant_id or EVERYBODY
+    values = {
+        "whose": whose,
+        "first": period.first,
+        "last": period.last,
+        "days": period.days,
+        "bounds": bounds(period),
+        "begins": period.begins,
+        "ends": period.ends,
+        "mark": RollupMark.objects.values_list("upto_id", flat=True).first() or 0,
+    }
+    rows = "at >= %(begins)s AND at < %(ends)s"
+    if tenant_id is not None:
+        rows += " AND tenant_id = %(whose)s"
+    if not _summed_there(whose, period.time_zone):
+        return _Source("false", rows, values)
+    # The number lets the planner see how few there are, the mark is where it is by now.
+    rows += f" AND id > %(mark)s AND id > {_MARK}"
+    return _Source("tenant_id = %(whose)s AND day BETWEEN %(first)s AND %(last)s", rows, values)
+
+
+def _summed_there(whose: uuid.UUID, time_zone: str) -> bool:
+    """Whether the days of the rollups are those of the zone; else the ledger has to be read."""
+    if whose == EVERYBODY:
+        return time_zone == "UTC"
+    zone = RollupZone.objects.filter(tenant_id=whose).values_list("time_zone", flat=True).first()
+    return zone is None or zone == time_zone
+
+
 def _read(
     tenant_id: uuid.UUID | None,
     period: Period,
     dimension: str,
     group: Literal["key", "day, key"],
 ) -> list[tuple[Any, Sum]]:
+    source = _source(tenant_id, period)
     order = "cost_micros DESC, calls DESC, key" if group == "key" else group
     query = f"""
         SELECT {group}, {sums_of_lines()} FROM (
+            SELECT day, key, {", ".join(SUMS)} FROM gateway_ledgerday
+            WHERE {source.lines} AND dimension = %(dimension)s
+            UNION ALL
             SELECT (%(days)s::date[])[width_bucket(at, %(bounds)s::timestamptz[])] AS day,
                 {KEYS[dimension]} AS key, {sums_of_rows()}
-            FROM gateway_ledgerentry
-            WHERE {"" if tenant_id is None else "tenant_id = %(tenant)s AND"}
-                at >= %(begins)s AND at < %(ends)s
+            FROM gateway_ledgerentry WHERE {source.rows}
             GROUP BY 1, 2
         ) AS lines
         GROUP BY {group} ORDER BY {order}
     """  # noqa: S608 - words of ours
-    values = {
-        "tenant": tenant_id,
-        "days": period.days,
-        "bounds": bounds(period),
-        "begins": period.begins,
-        "ends": period.ends,
-    }
     with connection.cursor() as cursor:
-        cursor.execute(query, values)
-        rows = cursor.fetchall()
+        cursor.execute(query, {**source.values, "dimension": dimension})
+        found = cursor.fetchall()
     width = len(SUMS)
     return [
-        (row[:-width] if group != "key" else row[0], dict(zip(SUMS, row[-width:], strict=True)))
-        for row in rows
+        (row[0] if group == "key" else row[:-width], dict(zip(SUMS, row[-width:], strict=True)))
+        for row in found
     ]

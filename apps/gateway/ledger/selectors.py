@@ -15,7 +15,13 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from apps.gateway.ledger.days import Period, month_of
-from apps.gateway.ledger.lines import Sum, read_conversations, read_days, read_lines
+from apps.gateway.ledger.lines import (
+    Sum,
+    read_conversations,
+    read_days,
+    read_dearest,
+    read_lines,
+)
 from apps.gateway.ledger.measures import CACHE, CACHE_SEPARATOR, Dimension
 from apps.gateway.models import LedgerEntry
 from apps.gateway.types import CacheResult
@@ -171,7 +177,8 @@ def per_unit(tenant_id: uuid.UUID | None, period: Period) -> PerUnit:
 
 def dearest(tenant_id: uuid.UUID | None, period: Period, limit: int = 20) -> list[LedgerEntry]:
     """The dearest calls."""
-    return list(_entries(tenant_id, period).order_by("-cost_micros", "-id")[:limit])
+    entries = LedgerEntry.objects.in_bulk(read_dearest(tenant_id, period, limit))
+    return sorted(entries.values(), key=lambda entry: (-entry.cost_micros, -entry.id))
 
 
 def projection(tenant_id: uuid.UUID, time_zone: str) -> Projection:

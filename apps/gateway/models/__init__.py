@@ -7,9 +7,18 @@ from apps.gateway.models.alerts import AlertTarget, BudgetAlert
 from apps.gateway.models.caching import CachedResponse, CachePolicy, SemanticHit
 from apps.gateway.models.catalogue import GatewayModel, GatewayRoute, GatewayUpstream, Price
 from apps.gateway.models.ledger import LedgerEntry
+from apps.gateway.models.rollups import (
+    EVERYBODY,
+    LedgerConversation,
+    LedgerDay,
+    LedgerHour,
+    RollupMark,
+    RollupZone,
+)
 from apps.gateway.models.spending import BudgetCounter, Reservation
 
 __all__ = [
+    "EVERYBODY",
     "AlertTarget",
     "BudgetAlert",
     "BudgetCounter",
@@ -18,8 +27,13 @@ __all__ = [
     "GatewayModel",
     "GatewayRoute",
     "GatewayUpstream",
+    "LedgerConversation",
+    "LedgerDay",
     "LedgerEntry",
+    "LedgerHour",
     "Price",
     "Reservation",
+    "RollupMark",
+    "RollupZone",
     "SemanticHit",
 ]

@@ -9,6 +9,12 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models.functions import Now
 
+UTC_DAY = models.Func(
+    "at",
+    template="((%(expressions)s AT TIME ZONE 'UTC')::date)",
+    output_field=models.DateField(),
+)
+
 
 class LedgerEntry(models.Model):
     """One call to a model, or one answer that a cache gave in its place.
@@ -54,6 +60,21 @@ class LedgerEntry(models.Model):
             models.Index(fields=["tenant_id", "id"], name="ledger_by_tenant"),
             # A window of time of one tenant: its dearest requests, its export.
             models.Index(fields=["tenant_id", "at"], name="ledger_by_time"),
+            # The dearest calls of each day, of one tenant and of all. Days of UTC, for an index
+            # knows one zone; a local day is within two of them.
+            models.Index(
+                models.F("tenant_id"),
+                UTC_DAY,
+                models.F("cost_micros").desc(),
+                models.F("id").desc(),
+                name="ledger_dearest_of_tenant",
+            ),
+            models.Index(
+                UTC_DAY,
+                models.F("cost_micros").desc(),
+                models.F("id").desc(),
+                name="ledger_dearest",
+            ),
             # The calls of one answer.
             models.Index(fields=["request_id"], name="ledger_by_request"),
         ]
