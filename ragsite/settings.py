@@ -551,6 +551,22 @@ EMAIL_BACKEND = (
 METRICS_TOKEN = env.text(
     "METRICS_TOKEN", "", "Bearer token for /metrics. Empty: only signed-in ops may read it."
 )
+OTEL_EXPORTER_OTLP_ENDPOINT = env.url(
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "",
+    "Base address of an OpenTelemetry collector (OTLP over HTTP, usually port 4318). Empty: no "
+    "traces.",
+    schemes=("http", "https"),
+)
+OTEL_EXPORTER_OTLP_HEADERS = env.text(
+    "OTEL_EXPORTER_OTLP_HEADERS", "", "Headers for the collector: `name=value,name=value`."
+)
+OTEL_SERVICE_NAME = env.text("OTEL_SERVICE_NAME", "ragsite", "What traces call the site.")
+OTEL_TRACES_SAMPLER_ARG = env.number(
+    "OTEL_TRACES_SAMPLER_ARG",
+    1.0,
+    "Share of traces that are sent, 0 to 1; a caller's `traceparent` decides for itself.",
+)
 CURRENCY = env.currency(
     "CURRENCY", "USD", "Currency of prices, costs and budgets: a code of three letters (ISO 4217)."
 )
@@ -570,6 +586,8 @@ LOGGING = {
         "httpx": {"level": "WARNING"},
         "httpcore": {"level": "WARNING"},
         "daphne": {"level": "WARNING"},
+        # At WARNING it tells of every try while the collector is away.
+        "opentelemetry": {"level": "ERROR"},
         # At DEBUG they log signed requests.
         "boto3": {"level": "WARNING"},
         "botocore": {"level": "WARNING"},

@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from time import perf_counter
 from typing import Literal
 
+from apps.telemetry.trace_context import child_of
+
 Status = Literal["ok", "cached", "skipped", "degraded", "error"]
 Attribute = int | float | str | bool
 
@@ -56,10 +58,16 @@ class Trace:
     kind: Literal["answer", "ingestion"]
     trace_id: uuid.UUID = field(default_factory=uuid.uuid4)
     hops: list[Hop] = field(default_factory=list)
+    # W3C `traceparent` of what this was asked by, and this trace's own, below which its hops are.
+    parent: str = ""
+    traceparent: str = ""
     # Told when a hop starts (work_ms still 0) and when it has ended; from whichever thread it ran.
     listener: Callable[[Hop, Literal["started", "finished"]], None] | None = None
     # Called once the trace is stored, when nobody waits any more; what fails there is only logged.
     afterwards: list[Callable[[], None]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.traceparent = self.traceparent or child_of(self.parent, trace_id=self.trace_id)
 
     @contextmanager
     def hop(self, name: str, *, wait_ms: float = 0.0) -> Iterator[Hop]:

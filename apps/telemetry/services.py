@@ -9,10 +9,11 @@ from django.db import transaction
 from apps.telemetry.hops import Trace
 from apps.telemetry.metrics import HOP_SECONDS
 from apps.telemetry.models import AuditEvent, Span
+from apps.telemetry.tracing import export_trace
 
 
 def record_trace(trace: Trace) -> None:
-    """Store one span per hop, and count each in the process's metrics."""
+    """Store one span per hop, count each in the process's metrics, and send them as a trace."""
     for hop in trace.hops:
         HOP_SECONDS.labels(trace.kind, hop.name, hop.status).observe(hop.work_ms / 1000)
     Span.objects.bulk_create(
@@ -30,6 +31,7 @@ def record_trace(trace: Trace) -> None:
         )
         for hop in trace.hops
     )
+    export_trace(trace)
     for later in trace.afterwards:
         transaction.on_commit(later, robust=True)
 
