@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from typing import Any, Literal
 
 from django.db import connection
@@ -34,6 +34,30 @@ def read_days(
     """Sums by day and key, of days that had calls, in order."""
     found = _read(tenant_id, period, dimension, "day, key")
     return [(day, key, sums) for (day, key), sums in found]
+
+
+def read_hours(
+    tenant_id: uuid.UUID | None, begins: datetime, ends: datetime
+) -> dict[datetime, Sum]:
+    """Sums by hour of UTC, of hours that had calls."""
+    tail = "" if tenant_id is None else " AND tenant_id = %(whose)s"
+    query = f"""
+        SELECT hour, {sums_of_lines()} FROM (
+            SELECT hour, {", ".join(SUMS)} FROM gateway_ledgerhour
+            WHERE tenant_id = %(whose)s AND dimension = %(dimension)s
+                AND hour >= %(begins)s AND hour < %(ends)s
+            UNION ALL
+            SELECT date_trunc('hour', at, 'UTC') AS hour, {sums_of_rows()}
+            FROM gateway_ledgerentry
+            WHERE at >= %(begins)s AND at < %(ends)s {tail}
+                AND id > %(mark)s AND id > {_MARK}
+            GROUP BY 1
+        ) AS lines GROUP BY hour
+    """  # noqa: S608 - words of ours
+    values = {"whose": tenant_id or EVERYBODY, "dimension": ALL, "mark": _mark()}
+    with connection.cursor() as cursor:
+        cursor.execute(query, {**values, "begins": begins, "ends": ends})
+        return {hour: dict(zip(SUMS, sums, strict=True)) for hour, *sums in cursor.fetchall()}
 
 
 def read_conversations(tenant_id: uuid.UUID | None, period: Period) -> tuple[int, int]:
@@ -95,7 +119,7 @@ def _source(tenant_id: uuid.UUID | None, period: Period) -> _Source:
         "bounds": bounds(period),
         "begins": period.begins,
         "ends": period.ends,
-        "mark": RollupMark.objects.values_list("upto_id", flat=True).first() or 0,
+        "mark": _mark(),
     }
     rows = "at >= %(begins)s AND at < %(ends)s"
     if tenant_id is not None:
@@ -105,6 +129,10 @@ def _source(tenant_id: uuid.UUID | None, period: Period) -> _Source:
     # The number lets the planner see how few there are, the mark is where it is by now.
     rows += f" AND id > %(mark)s AND id > {_MARK}"
     return _Source("tenant_id = %(whose)s AND day BETWEEN %(first)s AND %(last)s", rows, values)
+
+
+def _mark() -> int:
+    return RollupMark.objects.values_list("upto_id", flat=True).first() or 0
 
 
 def _summed_there(whose: uuid.UUID, time_zone: str) -> bool:

@@ -6,6 +6,7 @@ transaction, and only to an id below which nothing is still being written.
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ from apps.tenants.models import Tenant
 BATCH = 200_000
 # How long those who settle may have to wait for the roller, which waits for the slowest of them.
 _LOCK_TIMEOUT_MS = 50
+_PAUSE_S = 0.1
 _TRIES = 20
 
 
@@ -40,7 +42,7 @@ def roll_up() -> int:
     upto, added = settled_id(), 0
     while True:
         with _held_mark() as mark:
-            follow_zones(mark)
+            _follow_zones(mark)
             batch = LedgerEntry.objects.filter(id__gt=mark.upto_id, id__lte=upto)
             last = batch.order_by("id").values_list("id", flat=True)[BATCH - 1 : BATCH].first()
             added += _advance(mark, upto if last is None else last)
@@ -69,10 +71,11 @@ def settled_id() -> int:
         except OperationalError as exc:
             if not isinstance(exc.__cause__, LockNotAvailable):
                 raise
+            time.sleep(_PAUSE_S)
     raise Busy(f"the ledger was being written to in each of {_TRIES} moments")
 
 
-def follow_zones(mark: RollupMark) -> None:
+def _follow_zones(mark: RollupMark) -> None:
     """Sum the days of tenants again whose time zone is another one by now."""
     zones = dict(RollupZone.objects.values_list("tenant_id", "time_zone"))
     for tenant in Tenant.objects.filter(id__in=zones).only("id", "time_zone"):
@@ -105,11 +108,7 @@ def _advance(mark: RollupMark, upto: int) -> int:
     if upto <= mark.upto_id:
         return 0
     span = summing.Span(mark.upto_id, upto)
-    zones = _zones(span)
-    for zone in sorted(set(zones.values())):
-        summing.add_days(span, [each for each, its in zones.items() if its == zone], zone)
-    summing.add_days_of_everybody(span)
-    summing.add_hours(span)
+    summing.add(span, _zones(span))
     mark.upto_id = upto
     mark.save(update_fields=["upto_id"])
     return LedgerEntry.objects.filter(id__gt=span.after, id__lte=upto).count()

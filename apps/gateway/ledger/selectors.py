@@ -8,7 +8,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Literal
 
 from django.db.models import QuerySet
@@ -20,6 +20,7 @@ from apps.gateway.ledger.lines import (
     read_conversations,
     read_days,
     read_dearest,
+    read_hours,
     read_lines,
 )
 from apps.gateway.ledger.measures import CACHE, CACHE_SEPARATOR, Dimension
@@ -38,6 +39,7 @@ __all__ = [
     "cache_days",
     "caches",
     "dearest",
+    "hours",
     "per_unit",
     "projection",
     "rows",
@@ -147,6 +149,14 @@ def by(tenant_id: uuid.UUID | None, period: Period, dimension: Dimension) -> lis
     if dimension == "tenant" and tenant_id is not None:
         return [Line(str(tenant_id), _sums(sums)) for _, sums in read_lines(tenant_id, period)]
     return [Line(key, _sums(sums)) for key, sums in read_lines(tenant_id, period, dimension)]
+
+
+def hours(tenant_id: uuid.UUID | None, begins: datetime, count: int) -> list[tuple[datetime, Sums]]:
+    """`count` hours of UTC from the one that `begins` is in, those without calls too."""
+    first = begins.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    each = [first + timedelta(hours=n) for n in range(count)]
+    found = read_hours(tenant_id, first, first + timedelta(hours=count))
+    return [(hour, _sums(found[hour]) if hour in found else Sums()) for hour in each]
 
 
 def caches(tenant_id: uuid.UUID | None, period: Period) -> list[CacheLine]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,10 +22,19 @@ _HOUR = "date_trunc('hour', at, 'UTC')"
 
 @dataclass(frozen=True)
 class Span:
-    """Rows with ids above `after`, up to `upto`."""
+    """Rows with ids above `after`, up to `upto`, and the tables that they are summed into."""
 
     after: int
     upto: int
+    tables: str = "gateway_ledger"  # then day, hour and conversation
+
+
+def add(span: Span, zones: Mapping[uuid.UUID, str]) -> None:
+    """Add the rows to all lines; `zones` are those of the tenants that have rows among them."""
+    for zone in sorted(set(zones.values())):
+        add_days(span, [tenant for tenant, its in zones.items() if its == zone], zone)
+    _add_days_of_everybody(span)
+    _add_hours(span)
 
 
 def add_days(span: Span, tenants: Sequence[uuid.UUID], time_zone: str) -> None:
@@ -33,39 +42,43 @@ def add_days(span: Span, tenants: Sequence[uuid.UUID], time_zone: str) -> None:
     values = _values(span, time_zone, tenants=list(tenants))
     where = "id > %(after)s AND id <= %(upto)s AND tenant_id = ANY(%(tenants)s)"
     if values:
-        _run(_adding("day", _DAY, "tenant_id", _OF_TENANT, where), values)
-        _run(_adding_conversations("tenant_id", where), values)
+        _run(_adding(f"{span.tables}day", "day", _DAY, "tenant_id", _OF_TENANT, where), values)
+        _run(_adding_conversations(span.tables, "tenant_id", where), values)
 
 
-def add_days_of_everybody(span: Span) -> None:
+def _add_days_of_everybody(span: Span) -> None:
     """Add all rows to the days of UTC, for operations."""
     values = _values(span, "UTC", everybody=EVERYBODY)
     where = "id > %(after)s AND id <= %(upto)s"
     if values:
-        _run(_adding("day", _DAY, "%(everybody)s::uuid", _OF_EVERYBODY, where), values)
-        _run(_adding_conversations("%(everybody)s::uuid", where), values)
+        _run(
+            _adding(f"{span.tables}day", "day", _DAY, "%(everybody)s::uuid", _OF_EVERYBODY, where),
+            values,
+        )
+        _run(_adding_conversations(span.tables, "%(everybody)s::uuid", where), values)
 
 
-def add_hours(span: Span) -> None:
+def _add_hours(span: Span) -> None:
     """Add all rows to hours, each tenant's and everybody's."""
     values = {"after": span.after, "upto": span.upto, "everybody": EVERYBODY}
     where = "id > %(after)s AND id <= %(upto)s"
     for whose in ("tenant_id", "%(everybody)s::uuid"):
-        _run(_adding("hour", _HOUR, whose, _OF_HOURS, where), values)
+        _run(_adding(f"{span.tables}hour", "hour", _HOUR, whose, _OF_HOURS, where), values)
 
 
-def _adding(unit: str, when: str, whose: str, dimensions: Sequence[str], where: str) -> str:
-    """Lines of `gateway_ledger<unit>`: added to those that are there."""
-    table = f"gateway_ledger{unit}"
+def _adding(
+    table: str, unit: str, when: str, whose: str, dimensions: Sequence[str], where: str
+) -> str:
+    """Lines of days or hours: added to those that are there."""
     names = [name for name in dimensions if name != ALL]
     keys = ", ".join(f"{KEYS[name]} AS of_{name}" for name in names)
     sets = ", ".join(f"(of_{name})" for name in names)
     # A column that is not in a row's set is null there, and a key never is.
     which = " ".join(f"WHEN of_{name} IS NOT NULL THEN '{name}'" for name in names)
     sums = ", ".join(SUMS)
-    added = ", ".join(f"{name} = {table}.{name} + EXCLUDED.{name}" for name in SUMS)
+    added = ", ".join(f"{name} = line.{name} + EXCLUDED.{name}" for name in SUMS)
     return f"""
-        INSERT INTO {table} (tenant_id, {unit}, dimension, key, {sums})
+        INSERT INTO {table} AS line (tenant_id, {unit}, dimension, key, {sums})
         SELECT whose, moment, CASE {which} ELSE '{ALL}' END,
             coalesce({", ".join(f"of_{name}" for name in names)}, ''), {sums_of_rows()}
         FROM (
@@ -77,14 +90,14 @@ def _adding(unit: str, when: str, whose: str, dimensions: Sequence[str], where: 
     """  # noqa: S608 - words of ours
 
 
-def _adding_conversations(whose: str, where: str) -> str:
+def _adding_conversations(tables: str, whose: str, where: str) -> str:
     return f"""
-        INSERT INTO gateway_ledgerconversation (tenant_id, day, conversation_id, cost_micros)
+        INSERT INTO {tables}conversation AS line (tenant_id, day, conversation_id, cost_micros)
         SELECT {whose}, {_DAY}, conversation_id, sum(cost_micros)::bigint
         FROM gateway_ledgerentry WHERE {where} AND conversation_id IS NOT NULL
         GROUP BY 1, 2, 3
         ON CONFLICT (tenant_id, day, conversation_id) DO UPDATE
-        SET cost_micros = gateway_ledgerconversation.cost_micros + EXCLUDED.cost_micros
+        SET cost_micros = line.cost_micros + EXCLUDED.cost_micros
     """  # noqa: S608 - words of ours
 
 
