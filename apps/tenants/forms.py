@@ -14,7 +14,7 @@ from django import forms
 from django.utils import timezone
 
 from apps.tenants.accounts import remembered_invitation
-from apps.tenants.models import KeyScope, Role
+from apps.tenants.models import MODEL_NAME_MAX_CHARS, KeyScope, Role
 
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
@@ -64,6 +64,19 @@ class KeyForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 2, "spellcheck": "false"}),
         help_text="Their ids, which are in their pages' addresses. Leave it empty for all of them.",
     )
+    may_use_models = forms.BooleanField(
+        label="May use models",
+        required=False,
+        help_text="It may ask models over the OpenAI-compatible API, which uses up your budget.",
+    )
+    models = forms.CharField(
+        label="Only these models",
+        max_length=4000,
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 2, "spellcheck": "false"}),
+        help_text="Their names as the API lists them, one a line or with commas between. Leave it "
+        "empty for all of them.",
+    )
 
     def clean_collections(self) -> list[uuid.UUID]:
         """The ids, or addresses that hold one."""
@@ -75,6 +88,22 @@ class KeyForm(forms.Form):
                 raise forms.ValidationError(f"“{word[:60]}” is not the id of a collection.")
             found += [uuid.UUID(match[0])] if match else []
         return found
+
+    def clean_models(self) -> list[str]:
+        """The names, each once. Whether there is such a model is not known here."""
+        names = [name.strip() for name in re.split(r"[,\r\n]+", self.cleaned_data["models"])]
+        if any(len(name) > MODEL_NAME_MAX_CHARS for name in names):
+            raise forms.ValidationError(
+                f"A model's name has {MODEL_NAME_MAX_CHARS} characters at most."
+            )
+        return [name for name in dict.fromkeys(names) if name]
+
+    def clean(self) -> dict[str, Any]:
+        """A list of models for a key that may use none is a slip, and better said than ignored."""
+        cleaned: dict[str, Any] = super().clean() or {}
+        if cleaned.get("models") and not cleaned.get("may_use_models"):
+            self.add_error("may_use_models", "Tick this, or take the models out of the list below.")
+        return cleaned
 
     def expires_at(self) -> datetime | None:
         """When the key stops working; None for never."""

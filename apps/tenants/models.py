@@ -105,6 +105,9 @@ class KeyScope(models.TextChoices):
     MANAGE = "manage", "Read, upload and delete documents"
 
 
+MODEL_NAME_MAX_CHARS = 100
+
+
 class ApiKey(models.Model):
     """A credential for programs; shown once, kept as a hash, revocable at once."""
 
@@ -118,7 +121,9 @@ class ApiKey(models.Model):
     collection_ids = ArrayField(models.UUIDField(), default=list, blank=True)
     # Whether it may call models over `/v1/`, which costs money; and which, empty: all.
     may_use_models = models.BooleanField(default=False)
-    model_aliases = ArrayField(models.CharField(max_length=100), default=list, blank=True)
+    model_aliases = ArrayField(
+        models.CharField(max_length=MODEL_NAME_MAX_CHARS), default=list, blank=True
+    )
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True)
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField(null=True)

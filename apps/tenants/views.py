@@ -190,6 +190,8 @@ def keys(request: TenantRequest) -> HttpResponse:
         actor=request.access.user,
         scope=form.cleaned_data["scope"],
         collection_ids=form.cleaned_data["collections"],
+        may_use_models=form.cleaned_data["may_use_models"],
+        model_aliases=form.cleaned_data["models"],
     )
     return render(request, "tenants/key_created.html", {"key": key, "raw": raw})
 

@@ -111,3 +111,40 @@ def test_a_key_is_not_made_wider_by_a_mistake(cast: Cast, form: dict[str, str]) 
     response = signed_in(cast.alice).post(reverse("tenants:keys", args=["acme"]), data)
     assert "errorlist" in response.content.decode()
     assert not ApiKey.objects.exists()
+
+
+def test_a_key_may_use_no_models_unless_it_says_so(cast: Cast) -> None:
+    signed_in(cast.alice).post(reverse("tenants:keys", args=["acme"]), {"name": "K", "days": "30"})
+    key = ApiKey.objects.get()
+    assert (key.may_use_models, key.model_aliases) == (False, [])
+
+
+def test_models_of_a_key_are_trimmed_and_each_named_once(cast: Cast) -> None:
+    browser = signed_in(cast.alice)
+    address = reverse("tenants:keys", args=["acme"])
+    sent = {
+        "name": "K",
+        "days": "30",
+        "may_use_models": "on",
+        "models": " big one,\r\nsmall,,big one",
+    }
+    browser.post(address, sent)
+    key = ApiKey.objects.get()
+    assert (key.may_use_models, key.model_aliases) == (True, ["big one", "small"])
+    assert "big one, small" in browser.get(address).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("sent", "words"),
+    [
+        ({"models": "small"}, "Tick this"),
+        ({"may_use_models": "on", "models": "x" * 101}, "100 characters"),
+    ],
+)
+def test_models_that_cannot_be_meant_are_refused(
+    cast: Cast, sent: dict[str, str], words: str
+) -> None:
+    address = reverse("tenants:keys", args=["acme"])
+    page = signed_in(cast.alice).post(address, {"name": "K", "days": "30", **sent})
+    assert words in page.content.decode()
+    assert not ApiKey.objects.exists()

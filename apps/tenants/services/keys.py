@@ -28,10 +28,13 @@ def create_key(
     actor: User,
     scope: KeyScope = KeyScope.READ,
     collection_ids: Iterable[uuid.UUID] = (),
+    may_use_models: bool = False,
+    model_aliases: Iterable[str] = (),
 ) -> tuple[ApiKey, str]:
     """A new key, and its secret text: only now is that known.
 
-    It opens the collections named, or all of the tenant's where none is.
+    It opens the collections named, or all of the tenant's where none is; of models the same, for
+    a key that may use them.
     """
     raw = new_token(PREFIX)
     key = ApiKey.objects.create(
@@ -43,6 +46,8 @@ def create_key(
         expires_at=expires_at,
         scope=scope,
         collection_ids=sorted(set(collection_ids)),
+        may_use_models=may_use_models,
+        model_aliases=sorted(set(model_aliases)) if may_use_models else [],
     )
     _audit("api_key.created", key, actor)
     return key, raw
