@@ -14,14 +14,12 @@ from typing import cast
 from django.core.exceptions import ValidationError
 
 from apps.gateway.calling.checks import check_key_variable, check_kinds, check_url
-from apps.gateway.ledger.prices import PriceRule
+from apps.gateway.ledger.prices import PriceRule, price_rule
 from apps.gateway.models import GatewayModel, GatewayUpstream, Price
 from apps.gateway.types import Model, ModelKind, PromptStyle, Route, Upstream, UpstreamKind
 
 # Where the settings' own models stand in lists; a configured one before this is the default.
 OWN_POSITION = 50
-_MTOK = 1_000_000
-_HOUR_S = 3600
 
 
 @dataclass(frozen=True)
@@ -83,7 +81,7 @@ def read_configured() -> Configured:
     return Configured(
         models=tuple(models),
         upstreams=tuple(upstreams.values()),
-        prices=tuple(_price(row) for row in Price.objects.order_by("valid_from", "id")),
+        prices=tuple(price_rule(row) for row in Price.objects.order_by("valid_from", "id")),
         problems=tuple(problems),
     )
 
@@ -125,24 +123,4 @@ def _model(row: GatewayModel, upstreams: dict[object, Upstream], problems: list[
         prompt=cast(PromptStyle, row.prompt),
         kind=cast(ModelKind, row.kind),
         routes=tuple(routes),
-    )
-
-
-def _price(row: Price) -> PriceRule:
-    """By the hour: what a million tokens take of it at the measured throughput."""
-    if row.hour_micros is None:
-        paid, written = float(row.input_micros_per_mtok), float(row.output_micros_per_mtok)
-    else:
-        second_micros = row.hour_micros / _HOUR_S
-        paid = second_micros / cast(float, row.input_tokens_per_s) * _MTOK
-        written = second_micros / cast(float, row.output_tokens_per_s) * _MTOK
-    cached = row.cached_input_micros_per_mtok
-    return PriceRule(
-        id=row.id,
-        upstream=row.upstream,
-        upstream_model=row.upstream_model,
-        valid_from=row.valid_from,
-        input_micros_per_mtok=paid,
-        cached_input_micros_per_mtok=paid if cached is None else float(cached),
-        output_micros_per_mtok=written,
     )

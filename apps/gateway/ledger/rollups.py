@@ -36,6 +36,8 @@ _TRIES = 20
 class Busy(Exception):
     """Somebody was writing to the ledger all the time: nothing was added; the next run will."""
 
+    code = "ledger_busy"
+
 
 def roll_up() -> int:
     """Add what has come since. Returns how many rows. Raises Busy."""
