@@ -3,6 +3,7 @@
 DocumentError
 ├── EmptyFile            nothing in it
 ├── FileTooLarge         over UPLOAD_MAX_BYTES
+├── QuotaExceeded        a limit on documents or storage leaves no room for it
 ├── DuplicateDocument    the collection has these bytes already (carries that document)
 ├── NameTaken            another collection has that name
 ├── CollectionGone       its collection was deleted meanwhile
@@ -52,6 +53,16 @@ class EmptyFile(DocumentError):
 
 class FileTooLarge(DocumentError):
     code = "too_large"
+
+
+class QuotaExceeded(DocumentError):
+    """`measure` names what there is no room for: `documents` or `storage_bytes`."""
+
+    code = "quota_exceeded"
+
+    def __init__(self, message: str, *, measure: str) -> None:
+        super().__init__(message)
+        self.measure = measure
 
 
 class DuplicateDocument(DocumentError):

@@ -22,12 +22,13 @@ from typing import Any
 
 from django.utils import timezone
 
-from apps.documents import services, watching
+from apps.documents import quotas, services, watching
 from apps.documents.errors import (
     DocumentError,
     DuplicateDocument,
     FileChanging,
     PathTaken,
+    QuotaExceeded,
 )
 from apps.documents.files import Chunked
 from apps.documents.jobs import UNFINISHED
@@ -220,12 +221,25 @@ class _Run:
             self.outcome.waiting += 1
         except DuplicateDocument as exc:
             self._take_same(entry, exc.document, newest)
+        except QuotaExceeded as exc:
+            self._note_no_room(entry, row, exc)
         except DocumentError as exc:
             if exc.retryable:
                 raise
             self._remember(entry, code=exc.code, message=str(exc))
 
+    def _note_no_room(self, entry: Entry, row: SourceFile | None, exc: QuotaExceeded) -> None:
+        """The file is tried again at every run: it comes as soon as there is room."""
+        if not self.outcome.code:
+            self.outcome.code = exc.code
+            self.outcome.message = f"Files are left out until there is room. {exc}"
+        known = row is not None and (row.stamp, row.code) == (entry.stamp[:200], exc.code)
+        if not known:
+            self._remember(entry, code=exc.code, message=str(exc))
+
     def _receive(self, reader: Reader, entry: Entry, newest: Document | None) -> None:
+        if newest is None:  # known before it is read: there may be many, at every run
+            quotas.refuse_without_room(quotas.Addition(self.tenant.id, entry.size_bytes))
         with reader.open_file(entry) as file:
             document = services.receive_upload(
                 tenant=self.tenant,

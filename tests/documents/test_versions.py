@@ -16,7 +16,16 @@ from pytest_django import Settings
 from apps.documents import jobs, services
 from apps.documents.errors import DuplicateDocument, NotRetryable
 from apps.documents.ingestion import ingest_next
-from apps.documents.models import Chunk, Collection, Document, DocumentState, Job, Page, Stage
+from apps.documents.models import (
+    Chunk,
+    Collection,
+    Document,
+    DocumentState,
+    DocumentUse,
+    Job,
+    Page,
+    Stage,
+)
 from apps.inference import errors, registry
 from apps.retrieval import indexing
 from apps.retrieval.indexing import index_next
@@ -317,6 +326,9 @@ def left_over(tenant: Tenant) -> dict[str, int]:
         kept.add("retrieval_collectionstatistics" if collections(tenant) else "")
     if collections(tenant):
         kept.add("documents_collectionversion")  # or the number would begin anew
+    counted = DocumentUse.objects.filter(tenant=tenant).exclude(documents=0, bytes=0)
+    if Tenant.objects.filter(id=tenant.id).exists() and not counted.exists():
+        kept.add("documents_documentuse")
     counts = {}
     with tenant_scope(tenant.id), connection.cursor() as cursor:
         for table in connection.introspection.table_names(cursor):

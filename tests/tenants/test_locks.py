@@ -15,6 +15,7 @@ pytestmark = pytest.mark.django_db
 
 # Tables with a tenant and text that are read across tenants, and why.
 WITHOUT_A_LOCK = {
+    "documents_documentuse": "figures; counted wherever documents come and go",
     "documents_job": "workers choose between the tenants; it holds no readable text",
     "tenants_membership": "says which tenants a person may open",
     "tenants_invitation": "found by the hash of a mailed token, before any tenant is known",

@@ -18,6 +18,8 @@ _REALM = 'Bearer realm="ragsite"'
 # What a document's own errors are as HTTP; those not named here are 422.
 _STATUS = {
     "too_large": 413,
+    # Not 429: clients send that again by themselves, and waiting makes no room.
+    "quota_exceeded": 413,
     "name_taken": 409,
     "not_retryable": 409,
     "file_missing": 409,

@@ -201,7 +201,7 @@ _PATHS: dict[str, Schema] = {
             },
             _OF_WRITES,
             _OF_POSTS,
-            {413: "Larger than the largest file that is accepted"},
+            {413: "Larger than the largest file that is accepted, or than a limit leaves room for"},
             parameters=[_ONCE, _PATH, _BATCH, _TAGS],
             requestBody=_UPLOAD,
         ),

@@ -80,6 +80,7 @@ def _receive(
             file=file,
             batch=batch,
             tags=tags,
+            key_id=request.access.key.id,
         )
     except DuplicateDocument as exc:
         if batch is not None:

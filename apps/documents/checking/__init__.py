@@ -18,6 +18,7 @@ from apps.documents.checking.texts import (
     chunks_that_say_something_else,
 )
 from apps.documents.checking.types import Check, Finding, Options
+from apps.documents.checking.uses import wrong_counts
 from apps.documents.checking.versions import older_versions_that_answer
 
 # In this order: what one repairs, a later one may have to look at again.
@@ -31,6 +32,7 @@ CHECKS: tuple[Check, ...] = (
     broken_pages,
     broken_chunks,
     chunks_that_say_something_else,
+    wrong_counts,
 )
 
 __all__ = ["CHECKS", "Check", "Finding", "Options", "files_of_gone_tenants"]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from typing import IO
 
 from django.db import IntegrityError, InterfaceError, OperationalError
 from django.db.models import F, Max
 
-from apps.documents import files, jobs
+from apps.documents import files, jobs, quotas
 from apps.documents.errors import CollectionGone, DuplicateDocument
 from apps.documents.models import Batch, Collection, Document, DocumentState
 from apps.documents.selectors import versions_of
@@ -50,17 +51,18 @@ def receive_upload(
     file: files.Chunked | IO[bytes],
     batch: Batch | None = None,
     tags: Sequence[str] = (),
+    key_id: uuid.UUID | None = None,
 ) -> Document:
     """Store one file and send it on its way.
 
     `path` is its name, or its path in the folder that is sent. Another file under the same path
     becomes its next version; the one before answers until that is ready. Without `tags` it has
-    those of the version before. The document counts once its bytes are on disk and its row is
-    committed; until then nothing is left of it.
+    those of the version before. `key_id` is the API key that it was sent with. The document counts
+    once its bytes are on disk and its row is committed; until then nothing is left of it.
 
-    Raises FileTooLarge, EmptyFile, CollectionGone, or DuplicateDocument, which carries the document
-    that has the same bytes; where that is an earlier version under this path, the later ones are
-    withdrawn.
+    Raises FileTooLarge, EmptyFile, QuotaExceeded, CollectionGone, or DuplicateDocument, which
+    carries the document that has the same bytes; where that is an earlier version under this path,
+    the later ones are withdrawn.
     """
     trace = Trace(tenant.id, "ingestion")
     with trace.hop("receive") as hop, files.receive(file) as received:
@@ -73,6 +75,7 @@ def receive_upload(
             size_bytes=received.size_bytes,
             sha256=received.sha256,
             uploaded_by=user,
+            key_id=key_id,
             tags=clean_tags(tags),
         )
         document.name = document.path.rpartition("/")[2]
@@ -80,6 +83,8 @@ def receive_upload(
         try:
             with tenant_scope(tenant.id):
                 _refuse_duplicate(document)
+                is_new = not versions_of(document).exists()
+                quotas.refuse_without_room(quotas.addition_of(document, is_new=is_new))
             # Outside of a transaction: storage may be a slow one.
             document.storage_key = files.store(
                 received, files.storage_key(tenant.id, document.id, received.sha256)
@@ -130,6 +135,8 @@ def _insert(document: Document, user: User | None) -> None:
                     document.version = _next_version(document)
                     document.tags = document.tags or _tags_before(document)
                     document.save(force_insert=True)
+                    is_new = document.version == 1
+                    quotas.refuse_overrun(quotas.addition_of(document, is_new=is_new))
                     audit("document.uploaded", document, user)
                     jobs.submit(document)
                 return

@@ -16,7 +16,12 @@ from apps.documents.views.lookups import find_collection
 from apps.tenants.access import Right, TenantRequest, tenant_page
 from apps.tenants.scope import tenant_scope
 
-UPLOAD_STATUS = {"too_large": 413, "duplicate": 409, "storage_unavailable": 503}
+UPLOAD_STATUS = {
+    "too_large": 413,
+    "quota_exceeded": 413,
+    "duplicate": 409,
+    "storage_unavailable": 503,
+}
 _NO_FILE = {
     "code": "no_file",
     "message": "No whole file arrived; nothing was saved. Choose the file again.",

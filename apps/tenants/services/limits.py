@@ -114,8 +114,9 @@ def _refuse_stranger(limit: Limit) -> None:
         if not known or not members.filter(user_id=int(number)).exists():
             raise LimitRefused("This person is not a member here. Choose one of the list.")
     elif limit.subject == Subject.KEY and limit.subject_id:
+        key_id = _uuid(limit.subject_id)
         working = ApiKey.objects.filter(tenant_id=limit.tenant_id, revoked_at__isnull=True)
-        if not working.filter(id=_uuid(limit.subject_id)).exists():
+        if key_id is None or not working.filter(id=key_id).exists():
             raise LimitRefused("There is no such key here. Choose one of the list.")
     elif limit.subject == Subject.TENANT and limit.subject_id:
         raise LimitRefused("A limit of the organisation names nobody.")
