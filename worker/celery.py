@@ -23,6 +23,8 @@ INGEST, INDEX, MAINTENANCE = "ingest", "index", "maintenance"
 EVALUATION = "evaluation"
 # Twice within a lease: what a killed worker held is found soon after that has run out.
 SWEEP_EVERY_S = min(30.0, settings.JOB_LEASE_S / 2)
+RESERVATIONS_EVERY_S = 30.0  # half of a reservation's lease
+ROLL_UP_EVERY_S = 60.0  # pages read what has come since straight from the ledger
 SYNC_EVERY_S = 60.0
 BUILD_EVERY_S = 5.0  # a throttled build works for as long, and one that gave way goes on
 TEND_EVERY_S = 60.0  # indexes of large tenants, and samples of recall
@@ -81,6 +83,7 @@ app.conf.update(
         "evals.sweep": {"queue": MAINTENANCE},
         "evals.schedule": {"queue": MAINTENANCE},
         "evals.*": {"queue": EVALUATION},
+        "gateway.*": {"queue": MAINTENANCE},
     },
     task_serializer="json",
     accept_content=["json"],
@@ -100,6 +103,8 @@ app.conf.update(
             ("documents.sweep", SWEEP_EVERY_S),
             ("documents.sync_sources", SYNC_EVERY_S),
             ("evals.sweep", SWEEP_EVERY_S),
+            ("gateway.sweep", RESERVATIONS_EVERY_S),
+            ("gateway.roll_up", ROLL_UP_EVERY_S),
             ("evals.tune_next", TUNE_EVERY_S),
             ("evals.schedule", SCHEDULE_EVERY_S),
             ("retrieval.tend_ann_indexes", TEND_EVERY_S),

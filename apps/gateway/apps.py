@@ -7,3 +7,9 @@ from django.apps import AppConfig
 
 class GatewayConfig(AppConfig):
     name = "apps.gateway"
+
+    def ready(self) -> None:
+        from apps.gateway.admission.rules import limits_changed
+        from apps.tenants.limits import on_change
+
+        on_change.append(limits_changed)

@@ -12,6 +12,7 @@ GatewayError
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 
@@ -40,7 +41,10 @@ class BadRequest(GatewayError):
 
 
 class Limited(GatewayError):
-    """`limit` names the limit that was met, in words; `resets_at` is when there is room again."""
+    """`limit` names the limit that was met, in words; `resets_at` is when there is room again.
+
+    `headers` are OpenAI's `x-ratelimit-*`, where a rate refused.
+    """
 
     code = "limited"
     status = 429
@@ -52,11 +56,13 @@ class Limited(GatewayError):
         limit: str,
         retry_after_s: float,
         resets_at: datetime | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message)
         self.limit = limit
         self.retry_after_s = retry_after_s
         self.resets_at = resets_at
+        self.headers = dict(headers or {})
 
 
 class RateLimited(Limited):

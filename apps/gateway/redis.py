@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from django.conf import settings
-from redis.asyncio import Redis
+from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
@@ -22,14 +22,22 @@ PREFIX = "ragsite:gw:"
 _TIMEOUT_S = 2.0
 
 
+# A command takes a fraction of a millisecond: more at once wait for a connection, where redis-py's
+# own pool would refuse the 101st.
+_CONNECTIONS = 32
+
+
 def _client() -> Redis:
-    return Redis.from_url(
+    pool = BlockingConnectionPool.from_url(
         settings.REDIS_URL or "redis://127.0.0.1:1/0",
+        max_connections=_CONNECTIONS,
+        timeout=_TIMEOUT_S,
         socket_timeout=_TIMEOUT_S,
         socket_connect_timeout=_TIMEOUT_S,
         # Once more, for a connection that was closed meanwhile; by default it waits for seconds.
         retry=Retry(NoBackoff(), 1),
     )
+    return Redis.from_pool(pool)
 
 
 _clients: PerLoop[Redis] = PerLoop(_client, Redis.aclose)

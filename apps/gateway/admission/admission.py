@@ -2,40 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import logging
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 
+from apps.gateway.admission import rates
+from apps.gateway.admission.budget import Budget, book_unspent
+from apps.gateway.admission.endings import start, taken, waited_for
+from apps.gateway.admission.rates import Rate, Taken
+from apps.gateway.admission.refusals import headers_of, rate_limited
+from apps.gateway.admission.rules import epoch_key, kept_rules, read_rules
+from apps.gateway.admission.worst import WorstCase
+from apps.gateway.errors import Limited, StoreDown
 from apps.gateway.types import Call, Caller, Outcome
+from apps.tenants.limits import LimitRule
+from apps.tenants.models import Measure
 
+logger = logging.getLogger(__name__)
 
-@dataclass(frozen=True)
-class WorstCase:
-    """The most that a request may use, over all its calls."""
-
-    micros: int
-    tokens: int  # that language models read and write
-
-
-class Budget:
-    """Reserved money and tokens; what calls used is settled against them."""
-
-    def __init__(self, admission: Admission, worst: WorstCase) -> None:
-        self.admission = admission
-        self.worst = worst
-        self.spent_micros = 0
-
-    def note(self, call: Call) -> None:
-        """Remember the call in flight as it stands: booked from this if the process dies."""
-        raise NotImplementedError
-
-    async def settle(self, call: Call) -> int:
-        """Book a call that has ended: a ledger row and the counters, in one transaction.
-
-        The micros it cost. Returns whatever happened to the reservation meanwhile.
-        """
-        raise NotImplementedError
+# A sixth of a place's lease and a twelfth of a reservation's: some may fail.
+_RENEW_EVERY_S = 5.0
+# For Redis and for PostgreSQL; then the request is refused, or what it held left to its lease.
+_PATIENCE_S = 5.0
+# A request's own, and a look at the tokens for the headers.
+_AT_ADMISSION = {
+    Measure.REQUESTS_PER_MINUTE: 1,
+    Measure.CONCURRENT_CALLS: 1,
+    Measure.TOKENS_PER_MINUTE: 0,
+}
 
 
 class Admission:
@@ -48,19 +46,126 @@ class Admission:
         self.headers: Mapping[str, str] = {}
         # What a call that is broken off from outside ends as.
         self.broken_off_as = Outcome.STOPPED
+        self._rules: tuple[LimitRule, ...] = ()
+        self._rates: tuple[Rate, ...] = ()
+        self._place = uuid.uuid4().hex  # not the request's id, which may be another's too
+        self._budgets: set[Budget] = set()
+        self._refused = False
+        self._renewing = asyncio.Lock()
+        self._renewals: asyncio.Task[None] | None = None
 
     @asynccontextmanager
     async def reserved(self, worst: WorstCase) -> AsyncIterator[Budget]:
         """Reserve the worst case; raises RateLimited, BudgetExceeded or StoreDown.
 
-        Leaving the block releases what was not used, however it is left.
+        Leaving the block releases what was not used, however it is left. BadRequest: more than
+        can be counted.
         """
-        raise NotImplementedError
-        yield Budget(self, worst)
+        worst.check()
+        try:
+            tokens = await self._take_tokens(worst)
+            budget = await self._reserve(worst, tokens)
+        except (Limited, StoreDown):
+            self._refused = True
+            raise
+        self._budgets.add(budget)
+        try:
+            yield budget
+        finally:
+            self._budgets.discard(budget)
+            await waited_for(start(self._close(budget, tokens)), _PATIENCE_S)
 
     async def book(self, call: Call) -> None:
         """A ledger row for a call that spends nothing: a cached answer."""
-        raise NotImplementedError
+        await book_unspent(self.caller, self.id, call)
+
+    async def enter(self) -> None:
+        """Take a request and a place; raises RateLimited or StoreDown."""
+        rules = kept_rules(self.caller) or await read_rules(self.caller)
+        found = await self._take_request(rules.limits, rules.epoch)
+        if found.rules_are_old:
+            rules = await read_rules(self.caller)
+            # Once more is enough: what changes in this moment holds from the next request on.
+            found = await self._take_request(rules.limits, epoch="")
+        self.headers = headers_of(found.rooms)
+        if found.refused is not None:
+            raise rate_limited(found)
+        self._renewals = start(self._renew())
+
+    async def leave(self) -> None:
+        """Give back the place, and the request if it was refused after all."""
+        back = [rate for rate in self._rates if rate.kind == "place" or self._refused]
+        async with self._renewing:  # so that no renewal comes after it
+            if self._renewals is not None:
+                self._renewals.cancel()
+            await self._give_back(back)
+
+    async def _renew(self) -> None:
+        """Tell the stores, until cancelled, that this process is alive, and of its calls."""
+        while True:
+            await asyncio.sleep(_RENEW_EVERY_S)
+            with contextlib.suppress(StoreDown):  # the leases outlast some of these
+                async with self._renewing:
+                    await rates.renew(self._rates, request=self._place)
+            for budget in tuple(self._budgets):
+                with contextlib.suppress(StoreDown):
+                    await budget.renew()
+
+    async def _take_request(self, limits: Sequence[LimitRule], epoch: str) -> Taken:
+        self._rules = tuple(limits)
+        self._rates = rates.rates_of(self.caller.tenant_id, limits, _AT_ADMISSION)
+        taking = rates.take(
+            self._rates,
+            request=self._place,
+            epoch_key=epoch_key(self.caller.tenant_id),
+            epoch=epoch,
+        )
+        return await taken(taking, self._undo_request, _PATIENCE_S)
+
+    async def _undo_request(self, found: Taken) -> None:
+        if found.refused is None and not found.rules_are_old:
+            await self._give_back(self._rates)
+
+    async def _take_tokens(self, worst: WorstCase) -> tuple[Rate, ...]:
+        wanted = {Measure.TOKENS_PER_MINUTE: worst.tokens}
+        limits = rates.rates_of(self.caller.tenant_id, self._rules, wanted)
+        if not limits:
+            return ()
+
+        async def undo(found: Taken) -> None:
+            if found.refused is None:
+                await self._give_back(limits)
+
+        found = await taken(rates.take(limits, request=self._place), undo, _PATIENCE_S)
+        self.headers = {**self.headers, **headers_of(found.rooms)}
+        if found.refused is not None:
+            raise rate_limited(found)
+        return limits
+
+    async def _reserve(self, worst: WorstCase, tokens: tuple[Rate, ...]) -> Budget:
+        budget = Budget(self, worst)
+
+        async def undo(_: None) -> None:
+            await budget.release()
+
+        try:
+            await taken(budget.reserve(self._rules), undo, _PATIENCE_S)
+        except BaseException:
+            await waited_for(start(self._give_back(tokens)), _PATIENCE_S)
+            raise
+        return budget
+
+    async def _close(self, budget: Budget, tokens: tuple[Rate, ...]) -> None:
+        await budget.release()
+        unused = budget.worst.tokens - budget.spent_tokens
+        await self._give_back([replace(rate, n=unused) for rate in tokens])
+
+    async def _give_back(self, what: Sequence[Rate]) -> None:
+        try:
+            await rates.give_back(what, request=self._place)
+        except StoreDown:
+            # Rates drain within a minute, places come free when their lease has run out.
+            logger.warning("request %s: its rates were not given back", self.id)
 
 
 @asynccontextmanager
@@ -68,5 +173,9 @@ async def admitted(
     caller: Caller, *, request_id: uuid.UUID | None = None
 ) -> AsyncIterator[Admission]:
     """Let a request in, or raise RateLimited or StoreDown."""
-    raise NotImplementedError
-    yield Admission(caller, request_id or uuid.uuid4())
+    admission = Admission(caller, request_id or uuid.uuid4())
+    await admission.enter()
+    try:
+        yield admission
+    finally:
+        await waited_for(start(admission.leave()), _PATIENCE_S)

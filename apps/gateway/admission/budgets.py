@@ -1,0 +1,235 @@
+"""Money a month and tokens a day, in PostgreSQL: reserved before they are used, settled after.
+
+Synchronous. Counting itself is done by functions of the database (the gateway's migrations), so
+that a reservation is one round trip: a caller's counters are raised in one fixed order, first
+those of the money, and no two callers can take the same last of a budget.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from django.db import connection
+from django.utils import timezone
+
+from apps.gateway.admission import notes, windows
+from apps.gateway.admission.postgres import LOCK_TIMEOUT_MS, short_transaction, stored
+from apps.gateway.admission.refusals import budget_exceeded
+from apps.gateway.admission.selectors import COUNTED
+from apps.gateway.admission.worst import MOST_TOKENS, WorstCase
+from apps.gateway.calling import catalogue
+from apps.gateway.errors import StoreDown
+from apps.gateway.ledger.booking import book
+from apps.gateway.ledger.prices import PriceRule, price_in_force
+from apps.gateway.models import LedgerEntry, Reservation
+from apps.gateway.types import Call, Caller, Outcome, Usage
+from apps.tenants.limits import LimitRule
+from apps.tenants.models import Subject
+
+# How long a reservation holds without a sign of life from its process; renewals come every 5 s.
+LEASE_S = 60.0
+# The counters of a caller, in the order in which the database raises them.
+_COUNTERS = tuple(
+    (measure, subject)
+    for measure in ("micros", "tokens")
+    for subject in (Subject.KEY, Subject.MEMBER, Subject.TENANT)
+)
+
+
+@dataclass(frozen=True)
+class Hold:
+    """A reservation that was made, and the windows that it was taken from."""
+
+    id: uuid.UUID
+    caller: Caller
+    request_id: uuid.UUID
+    month_start: datetime
+    day_start: datetime
+    reserved_at: datetime  # by the database's clock
+
+
+@dataclass
+class Settlement:
+    """One call to be booked, exactly once: what is known of the attempts at it so far."""
+
+    call: Call
+    lost_is_left_out: bool = False  # of an earlier call of the same reservation
+    cost_micros: int = 0
+    was_swept: bool = False
+    transaction_id: str = field(default="", repr=False)  # of the last attempt
+
+
+def reserve(
+    caller: Caller, request_id: uuid.UUID, worst: WorstCase, rules: Iterable[LimitRule]
+) -> Hold:
+    """Reserve the worst case under every rule; raises BudgetExceeded or StoreDown."""
+    rules = tuple(rules)
+    now = timezone.now()
+    month = windows.month_start(now, caller.time_zone)
+    day = windows.day_start(now, caller.time_zone)
+    reservation_id = uuid.uuid4()
+    with stored(), connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT gateway_reserve(%s, %s, %s, %s, %s, %s, %s, %s, %s::bigint[],"
+            " %s * interval '1 second', %s, %s::jsonb), now()",
+            [
+                reservation_id, caller.tenant_id, caller.user_id, caller.key_id, month, day,
+                worst.micros, worst.tokens, _bounds(rules), LEASE_S, str(LOCK_TIMEOUT_MS),
+                json.dumps(notes.pack_request(caller, request_id)),
+            ],
+        )  # fmt: skip
+        refused, reserved_at = cursor.fetchone()
+    if refused:
+        raise budget_exceeded(_COUNTERS[refused - 1], worst, rules, now, caller.time_zone)
+    return Hold(reservation_id, caller, request_id, month, day, reserved_at)
+
+
+def settle(hold: Hold, settlement: Settlement) -> int:
+    """Book a call and move the counters, in one transaction; the micros it cost.
+
+    May be tried again after StoreDown: what turns out to have been committed is not done twice.
+    Where the reservation has been swept, what the sweeper booked of the call is left out.
+    """
+    if settlement.transaction_id and _was_committed(settlement.transaction_id):
+        return settlement.cost_micros
+    price = _price_of(settlement.call)
+    with short_transaction():
+        settlement.was_swept = not _lock(hold.id)
+        call = _plausible(settlement.call)
+        if settlement.was_swept and not settlement.lost_is_left_out:
+            call = _beyond_what_was_lost(hold, call)
+        booked = book(hold.caller, hold.request_id, call, price)
+        settlement.cost_micros = booked.cost_micros
+        settlement.transaction_id = _count(hold, call, booked.cost_micros)
+    return settlement.cost_micros
+
+
+def release(hold: Hold) -> None:
+    """Give back what is still reserved; nothing is, where it was swept. Raises StoreDown."""
+    with stored(), connection.cursor() as cursor:
+        cursor.execute("SELECT gateway_release(%s)", [hold.id])
+
+
+def renew(hold: Hold, call: Call | None) -> None:
+    """Hold it for another lease, and keep the call in flight with it. Raises StoreDown."""
+    noted = {} if call is None else {"call": notes.pack_call(_plausible(call))}
+    with stored(), connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE gateway_reservation SET expires_at = now() + %s * interval '1 second',"
+            " noted = noted || %s::jsonb WHERE id = %s",
+            [LEASE_S, json.dumps(noted), hold.id],
+        )
+
+
+def book_unspent(caller: Caller, request_id: uuid.UUID, settlement: Settlement) -> None:
+    """A ledger row for a call that spends nothing. May be tried again, like `settle`."""
+    if settlement.transaction_id and _was_committed(settlement.transaction_id):
+        return
+    with short_transaction():
+        book(caller, request_id, _plausible(settlement.call), None)
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_current_xact_id()::text")
+            settlement.transaction_id = cursor.fetchone()[0]
+
+
+def settle_lost(row: Reservation) -> None:
+    """End a reservation whose process died: its call is booked as lost, the rest released.
+
+    Within the sweeper's transaction, which holds the row.
+    """
+    caller, request_id = notes.unpack_request(row)
+    hold = Hold(row.id, caller, request_id, row.month_start, row.day_start, row.started_at)
+    call = notes.unpack_lost_call(row)
+    if call is not None:
+        booked = book(caller, request_id, call, _price_of(call))
+        _count(hold, call, booked.cost_micros)
+    release(hold)
+
+
+def tokens_counted(call: Call) -> int:
+    """The tokens of a call that limits count: those that language models read and wrote."""
+    return _plausible(call).usage.total if call.hop in ("generate", "rewrite") else 0
+
+
+def _count(hold: Hold, call: Call, micros: int) -> str:
+    caller = hold.caller
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT gateway_settle(%s, %s, %s, %s, %s, %s, %s, %s)",
+            [
+                hold.id, caller.tenant_id, caller.user_id, caller.key_id,
+                hold.month_start, hold.day_start, micros, tokens_counted(call),
+            ],
+        )  # fmt: skip
+        transaction_id: str = cursor.fetchone()[0]
+    return transaction_id
+
+
+def _bounds(rules: Iterable[LimitRule]) -> list[int | None]:
+    """The tightest bound of each counter; None where there is none."""
+    tightest: dict[tuple[str, Subject], int] = {}
+    for rule in rules:
+        if rule.measure in COUNTED:
+            counter = (COUNTED[rule.measure], rule.subject)
+            tightest[counter] = min(rule.amount, tightest.get(counter, rule.amount))
+    return [tightest.get(counter) for counter in _COUNTERS]
+
+
+def _lock(reservation_id: uuid.UUID) -> bool:
+    """Hold the reservation against the sweeper; whether it is still there."""
+    rows = Reservation.objects.select_for_update().filter(id=reservation_id)
+    return rows.values_list("id", flat=True).first() is not None
+
+
+def _was_committed(transaction_id: str) -> bool:
+    """What became of a transaction whose connection was lost; StoreDown while it is open."""
+    with stored(), connection.cursor() as cursor:
+        cursor.execute("SELECT pg_xact_status(%s::xid8)", [transaction_id])
+        status = cursor.fetchone()[0]
+    if status == "in progress":
+        raise StoreDown("It is not known yet whether a call was booked.")
+    return bool(status == "committed")
+
+
+def _price_of(call: Call) -> PriceRule | None:
+    if not call.upstream:
+        return None
+    with stored():
+        prices = catalogue.current().prices
+    return price_in_force(prices, call.upstream, call.upstream_model, timezone.now())
+
+
+def _plausible(call: Call) -> Call:
+    """The call with figures that can be counted, whatever an upstream said it had used."""
+    usage = call.usage
+    prompt, cached, output = (
+        min(max(0, tokens), MOST_TOKENS)
+        for tokens in (usage.prompt_tokens, usage.cached_tokens, usage.output_tokens)
+    )
+    told = Usage(prompt, min(cached, prompt), output, usage.estimated)
+    return call if told == usage else replace(call, usage=replace(told, estimated=True))
+
+
+def _beyond_what_was_lost(hold: Hold, call: Call) -> Call:
+    """What the sweeper has not booked of a call whose process was only slow."""
+    lost = (
+        LedgerEntry.objects.filter(
+            tenant_id=hold.caller.tenant_id,
+            request_id=hold.request_id,
+            hop=call.hop,
+            outcome=Outcome.LOST,
+            at__gte=hold.reserved_at,
+        )
+        .order_by("-id")
+        .first()
+    )
+    if lost is None:
+        return call
+    prompt = max(0, call.usage.prompt_tokens - lost.prompt_tokens)
+    cached = max(0, call.usage.cached_tokens - lost.cached_tokens)
+    output = max(0, call.usage.output_tokens - lost.output_tokens)
+    return replace(call, usage=Usage(prompt, min(cached, prompt), output, call.usage.estimated))

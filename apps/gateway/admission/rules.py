@@ -1,0 +1,105 @@
+"""The limits that bind a caller, kept in each process for as long as they hold.
+
+Redis has a word for each tenant, its epoch, which every change of its limits replaces; what a
+process keeps holds while its epoch is that one. Redis is asked at each request, in the same
+script that takes from the rates. Where Redis has lost its data the word is gone: the rules are
+read anew and a new word is set, never the same as before.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from dataclasses import dataclass
+from time import monotonic
+
+import redis
+from django.conf import settings
+
+from apps.gateway.admission.postgres import stored
+from apps.gateway.redis import PREFIX, client, translated
+from apps.gateway.types import Caller
+from apps.tenants.aio import in_thread
+from apps.tenants.limits import LimitRule, limits_for
+
+logger = logging.getLogger(__name__)
+
+# A change that could not be announced, because Redis was away, holds after as long.
+_OLDEST_S = 30.0
+_MOST_CALLERS = 4096  # about 1 kB each
+_Who = tuple[uuid.UUID, int | None, uuid.UUID | None]
+_kept: dict[_Who, Rules] = {}
+
+_EPOCH = """
+local found = redis.call('GET', KEYS[1])
+if found then return found end
+redis.call('SET', KEYS[1], ARGV[1])
+return ARGV[1]
+"""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What binds a caller, and the epoch that it is of."""
+
+    epoch: str
+    limits: tuple[LimitRule, ...]
+    read_at: float  # by the monotonic clock
+
+
+async def rules_for(caller: Caller) -> tuple[LimitRule, ...]:
+    """The limits that bind a caller now; raises StoreDown."""
+    epoch, kept = await _current_epoch(caller), kept_rules(caller)
+    if kept is not None and kept.epoch == epoch:
+        return kept.limits
+    return (await read_rules(caller, epoch)).limits
+
+
+def kept_rules(caller: Caller) -> Rules | None:
+    """What this process keeps of them: good if its epoch still is the one in Redis."""
+    found = _kept.get(_who(caller))
+    if found is None or monotonic() - found.read_at > _OLDEST_S:
+        return None
+    return found
+
+
+async def read_rules(caller: Caller, epoch: str | None = None) -> Rules:
+    """Read them anew. The epoch comes first: a change between the two is seen next time."""
+    epoch = epoch or await _current_epoch(caller)
+    with stored():
+        limits = await in_thread(
+            limits_for, caller.tenant_id, user_id=caller.user_id, key_id=caller.key_id
+        )
+    if len(_kept) >= _MOST_CALLERS:
+        _kept.clear()
+    rules = _kept[_who(caller)] = Rules(epoch, limits, monotonic())
+    return rules
+
+
+def limits_changed(tenant_id: uuid.UUID) -> None:
+    """Have every process read the tenant's limits anew. To be called after the commit."""
+    try:
+        with redis.Redis.from_url(
+            settings.REDIS_URL or "redis://127.0.0.1:1/0",
+            socket_timeout=2,
+            socket_connect_timeout=2,
+        ) as connection:
+            connection.set(epoch_key(tenant_id), uuid.uuid4().hex)
+    except (redis.RedisError, OSError):
+        logger.warning("limits of tenant %s changed and Redis was not told", tenant_id)
+
+
+def epoch_key(tenant_id: uuid.UUID) -> str:
+    return f"{PREFIX}limits:{tenant_id}"
+
+
+async def _current_epoch(caller: Caller) -> str:
+    async with translated():
+        found: bytes = await client().register_script(_EPOCH)(
+            [epoch_key(caller.tenant_id)], [uuid.uuid4().hex]
+        )
+    return found.decode()
+
+
+def _who(caller: Caller) -> _Who:
+    return caller.tenant_id, caller.user_id, caller.key_id

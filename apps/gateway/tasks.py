@@ -1,0 +1,19 @@
+"""Jobs of this room, by the names that the clock sends them under."""
+
+from __future__ import annotations
+
+from celery import shared_task
+
+from apps.gateway.admission import sweeping
+from apps.gateway.ledger import rollups
+from worker.tasks import QuietTask
+
+
+@shared_task(base=QuietTask, name="gateway.sweep")
+def sweep_task() -> None:
+    sweeping.sweep()
+
+
+@shared_task(base=QuietTask, name="gateway.roll_up")
+def roll_up_task() -> None:
+    rollups.roll_up()
