@@ -12,10 +12,12 @@ import socket
 import struct
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
+_RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing then resets
 _REASONS = {200: "OK", 401: "Unauthorized", 422: "Unprocessable Entity", 429: "Too Many Requests"}
 
 
@@ -83,8 +85,7 @@ class Exchange:
 
     def reset(self) -> NoReturn:
         """End the connection with a TCP reset."""
-        linger = struct.pack("ii", 1, 0)  # closing then resets
-        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         raise ConnectionOver
 
     def _alive(self) -> bool:
@@ -97,10 +98,10 @@ class Exchange:
 class LoopbackServer:
     """`with Double(...) as server: server.url`. Subclasses answer in `handle`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, port: int = 0) -> None:
         self.requests: list[Exchange] = []
         self.accepted = 0  # connections, ever
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self._listener = socket.create_server(("127.0.0.1", port), backlog=128)
         self._connections: set[socket.socket] = set()
         self._closing = False
 
@@ -135,11 +136,19 @@ class LoopbackServer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        """Stop listening and end every connection with a reset, as the death of a process does."""
+        if self._closing:
+            return
         self._closing = True
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         for connection in list(self._connections):
-            connection.close()
+            with suppress(OSError):
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+                connection.shutdown(socket.SHUT_RDWR)
 
     def _accept(self) -> None:
         while not self._closing:

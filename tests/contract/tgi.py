@@ -57,6 +57,7 @@ class Behaviour:
     overloaded: bool = False  # as if no permit were free
     status: int = 0  # answer with this status, as a proxy in front would
     status_body: tuple[str, str] = ("text/html", "<html>Bad gateway</html>")
+    headers: tuple[tuple[str, str], ...] = ()  # of such an answer
 
 
 class Invalid(Exception):
@@ -83,8 +84,9 @@ class TgiDouble(LoopbackServer):
         max_total_tokens: int = 2048,
         payload_limit: int = 2_000_000,
         behaviour: Behaviour | None = None,
+        port: int = 0,
     ) -> None:
-        super().__init__()
+        super().__init__(port=port)
         self.api_key = api_key
         self.max_concurrent = max_concurrent
         self.max_input_tokens = max_input_tokens
@@ -170,7 +172,8 @@ class TgiDouble(LoopbackServer):
             exchange.reset()
         if behaviour.status:
             content_type, page = behaviour.status_body
-            exchange.reply(behaviour.status, page.encode(), content_type)
+            headers = dict(behaviour.headers)
+            exchange.reply(behaviour.status, page.encode(), content_type, headers)
             return
         answer = Answer(self, exchange, behaviour, body, chat=chat, prompt=text)
         with self._permit(behaviour) as permitted:
@@ -513,7 +516,7 @@ def _messages(body: dict[str, Any]) -> list[dict[str, str]]:
 
 
 def _templated(messages: list[dict[str, str]]) -> str:
-    turns = [f"<|im_start|>{m['role']}\n{m['content']}<|im_end|>" for m in messages]
+    turns = [f"<|im_start|>{m['role']}\n{m.get('content') or ''}<|im_end|>" for m in messages]
     return "\n".join([*turns, "<|im_start|>assistant"])
 
 

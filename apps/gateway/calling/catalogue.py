@@ -96,13 +96,14 @@ def _reread() -> asyncio.Task[None]:
     """One reading at a time, however many calls wait for it."""
     loop = asyncio.get_running_loop()
     task = _rereads.get(loop)
-    if task is None or task.done():
+    if task is None:
         task = _rereads[loop] = loop.create_task(in_thread(_read))
         task.add_done_callback(_noted)
     return task
 
 
 def _noted(task: asyncio.Task[None]) -> None:
+    _rereads.pop(task.get_loop(), None)  # a task holds its loop
     # A fault reaches those who wait for the first snapshot; nobody else needs to see it.
     if not task.cancelled():
         task.exception()
