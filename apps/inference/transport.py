@@ -17,6 +17,7 @@ from typing import Any
 import httpx
 
 from apps.inference import errors
+from apps.inference.connections import KeptConnections
 from apps.inference.per_loop import PerLoop
 from apps.inference.replies import refusal
 
@@ -27,7 +28,6 @@ RETRY_AFTER_MAX_S = 3600.0
 ERROR_BODY_BYTES = 64 * 1024  # more of a refusal is not read
 # Shorter than any server's: uvicorn, under vLLM and SGLang, closes an idle connection after 5 s.
 KEEP_ALIVE_S = 4.0
-KEPT_CONNECTIONS = 256  # idle ones an event loop keeps
 _CONNECTION_LOST = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
 
 
@@ -119,12 +119,7 @@ class BlockingClient:
 
 
 def _async_client() -> httpx.AsyncClient:
-    limits = httpx.Limits(
-        max_connections=None,  # how many calls there may be is decided before
-        max_keepalive_connections=KEPT_CONNECTIONS,
-        keepalive_expiry=KEEP_ALIVE_S,
-    )
-    return httpx.AsyncClient(limits=limits, **_options())
+    return httpx.AsyncClient(transport=KeptConnections(_tls(), KEEP_ALIVE_S), **_options())
 
 
 # To every server: a kept connection saves a call the handshakes, and a client its set-up.
@@ -150,7 +145,7 @@ async def open_stream(
             request = client.build_request(
                 method, url, json=body, headers=server.headers, timeout=server.timeout
             )
-            response = await _send(client, request)
+            response = await client.send(request, stream=True)
             try:
                 if not response.is_success:
                     raise _refused(server, response, await _start_of(response))
@@ -166,25 +161,6 @@ async def _client(transport: httpx.AsyncBaseTransport | None) -> AsyncIterator[h
     else:
         async with httpx.AsyncClient(transport=transport, **_options()) as client:
             yield client
-
-
-async def _send(client: httpx.AsyncClient, request: httpx.Request) -> httpx.Response:
-    """The reply's head. Once more where a kept connection turns out to be closed."""
-    opened: list[str] = []
-
-    async def note(event: str, info: dict[str, Any]) -> None:
-        if event == "connection.connect_tcp.started":
-            opened.append(event)
-
-    request.extensions["trace"] = note
-    try:
-        return await client.send(request, stream=True)
-    except _CONNECTION_LOST:
-        if opened:
-            raise  # it was this request's own
-        return await client.send(request, stream=True)
-    finally:
-        del request.extensions["trace"]  # the body's reading needs no notes
 
 
 async def fetch_json(
