@@ -10,6 +10,9 @@ class GatewayConfig(AppConfig):
 
     def ready(self) -> None:
         from apps.gateway.admission.rules import limits_changed
+        from apps.gateway.ledger.traces import book_uses
+        from apps.telemetry.services import on_uses
         from apps.tenants.limits import on_change
 
         on_change.append(limits_changed)
+        on_uses.append(book_uses)

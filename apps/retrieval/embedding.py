@@ -21,7 +21,7 @@ from apps.inference.types import Embedder
 from apps.retrieval import rows
 from apps.retrieval.rows import TermRow
 from apps.retrieval.texts import indexed_text
-from apps.telemetry.hops import Hop
+from apps.telemetry.hops import Hop, ModelUse
 from apps.tenants.scope import tenant_scope
 
 T = TypeVar("T")
@@ -54,7 +54,10 @@ class Work:
         with tenant_scope(self.claim.tenant_id):
             self.language = rows.language_of(self.document)
 
-    def measure(self) -> None:
+    def measure(self, model_id: str) -> None:
+        """Note what it has cost with the hop."""
+        if self.tokens:
+            self.hop.used(ModelUse("embed", model_id, self.tokens, self.embed_ms))
         self.hop.set(
             chunks=self.chunks,
             tokens=self.tokens,

@@ -65,7 +65,12 @@ def index_next(*, sleep: Callable[[float], None] = time.sleep) -> bool:
 
 
 def _index_or_say_why(document: Document, claim: Claim, sleep: Callable[[float], None]) -> None:
-    trace = Trace(claim.tenant_id, "ingestion", trace_id=claim.document_id)
+    trace = Trace(
+        claim.tenant_id,
+        "ingestion",
+        trace_id=claim.document_id,
+        collection_ids=(document.collection_id,),
+    )
     try:
         with trace.hop("index", wait_ms=claim.wait_ms) as hop:
             _index(Work(document, claim, hop, sleep))
@@ -105,7 +110,7 @@ def _index(work: Work) -> None:
         else:
             _index_in_pieces(work, index, embedder)
     finally:
-        work.measure()
+        work.measure(index.model_id)
 
 
 def _read_anew(work: Work) -> None:

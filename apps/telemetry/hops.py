@@ -28,6 +28,21 @@ WALKS: dict[str, tuple[str, ...]] = {
 }
 
 
+@dataclass(frozen=True)
+class ModelUse:
+    """What a hop had a model read: figures for whoever keeps accounts."""
+
+    kind: Literal["embed", "rerank"]
+    model: str  # as its server calls it
+    tokens: int  # where cached: that would have been read
+    total_ms: float
+    estimated: bool = True  # counted here, for the server told nothing
+    cache: str = "none"  # none, hit, miss, bypassed or error
+    cache_reason: str = ""  # for bypassed
+    saved_ms: float = 0.0
+    error_code: str = ""  # "": it went well
+
+
 @dataclass
 class Hop:
     """One hop being measured, or measured."""
@@ -39,10 +54,15 @@ class Hop:
     work_ms: float = 0.0
     error_code: str = ""
     attributes: dict[str, Attribute] = field(default_factory=dict)
+    uses: list[ModelUse] = field(default_factory=list)
 
     def set(self, **attributes: Attribute) -> None:
         """Attach figures or identifiers; never text."""
         self.attributes.update(attributes)
+
+    def used(self, use: ModelUse) -> None:
+        """Note a model that was used; accounts are kept of it when the trace is recorded."""
+        self.uses.append(use)
 
     def end_as(self, status: Status, error_code: str = "") -> None:
         """Say that the hop did not simply work."""
@@ -61,6 +81,13 @@ class Trace:
     # W3C `traceparent` of what this was asked by, and this trace's own, below which its hops are.
     parent: str = ""
     traceparent: str = ""
+    # In whose name, and what for: "" says chat of an answer, ingestion of an ingestion.
+    user_id: int | None = None
+    key_id: uuid.UUID | None = None
+    conversation_id: uuid.UUID | None = None
+    collection_ids: tuple[uuid.UUID, ...] = ()
+    request_id: uuid.UUID | None = None  # the gateway's, which its own calls are booked under
+    source: Literal["", "chat", "api", "ingestion", "evaluation", "command"] = ""
     # Told when a hop starts (work_ms still 0) and when it has ended; from whichever thread it ran.
     listener: Callable[[Hop, Literal["started", "finished"]], None] | None = None
     # Called once the trace is stored, when nobody waits any more; what fails there is only logged.

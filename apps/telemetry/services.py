@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 
 from django.db import transaction
 
@@ -11,11 +12,34 @@ from apps.telemetry.metrics import HOP_SECONDS
 from apps.telemetry.models import AuditEvent, Span
 from apps.telemetry.tracing import export_trace
 
+# Who keeps accounts of the models that hops have used. Rooms above add themselves when they load.
+on_uses: list[Callable[[Trace], None]] = []
+
 
 def record_trace(trace: Trace) -> None:
-    """Store one span per hop, count each in the process's metrics, and send them as a trace."""
+    """Store one span per hop, count each in the process's metrics, and send them as a trace.
+
+    The models that were used are accounted for in the same transaction.
+    """
     for hop in trace.hops:
         HOP_SECONDS.labels(trace.kind, hop.name, hop.status).observe(hop.work_ms / 1000)
+    with transaction.atomic():
+        _store_spans(trace)
+        account_for(trace)
+    export_trace(trace)
+    for later in trace.afterwards:
+        transaction.on_commit(later, robust=True)
+
+
+def account_for(trace: Trace) -> None:
+    """Have the models that were used accounted for, once; also of a trace that is not recorded."""
+    if any(hop.uses for hop in trace.hops):
+        with transaction.atomic():
+            for keep_account in on_uses:
+                keep_account(trace)
+
+
+def _store_spans(trace: Trace) -> None:
     Span.objects.bulk_create(
         Span(
             tenant_id=trace.tenant_id,
@@ -31,9 +55,6 @@ def record_trace(trace: Trace) -> None:
         )
         for hop in trace.hops
     )
-    export_trace(trace)
-    for later in trace.afterwards:
-        transaction.on_commit(later, robust=True)
 
 
 def record_audit(

@@ -54,7 +54,11 @@ def read_hours(
             GROUP BY 1
         ) AS lines GROUP BY hour
     """  # noqa: S608 - words of ours
-    values = {"whose": tenant_id or EVERYBODY, "dimension": ALL, "mark": _mark()}
+    values: dict[str, Any] = {
+        "whose": tenant_id or EVERYBODY,
+        "dimension": ALL,
+        "mark": _mark(),
+    }
     with connection.cursor() as cursor:
         cursor.execute(query, {**values, "begins": begins, "ends": ends})
         return {hour: dict(zip(SUMS, sums, strict=True)) for hour, *sums in cursor.fetchall()}

@@ -147,14 +147,22 @@ class Price(models.Model):
                 ),
                 name="price_not_negative",
             ),
-            # An hourly price says nothing without both throughputs.
+            # An hourly price says nothing without both throughputs. Nulls are named: a comparison
+            # with one is neither true nor false, and a check takes that for true.
             models.CheckConstraint(
                 condition=models.Q(
                     hour_micros__isnull=True,
                     input_tokens_per_s__isnull=True,
                     output_tokens_per_s__isnull=True,
                 )
-                | models.Q(hour_micros__gte=0, input_tokens_per_s__gt=0, output_tokens_per_s__gt=0),
+                | models.Q(
+                    hour_micros__isnull=False,
+                    input_tokens_per_s__isnull=False,
+                    output_tokens_per_s__isnull=False,
+                    hour_micros__gte=0,
+                    input_tokens_per_s__gt=0,
+                    output_tokens_per_s__gt=0,
+                ),
                 name="price_by_the_hour",
             ),
         ]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from apps.documents.tokens import estimate_tokens
 from apps.inference.errors import InferenceError
 from apps.retrieval import embedders
 from apps.retrieval.hops.state import Search, degrade, skip
 from apps.retrieval.types import Notice
+from apps.retrieval.uses import counted
 from apps.telemetry.hops import Hop
 
 EMBEDDER_DOWN = Notice(
@@ -36,7 +38,8 @@ def embed(search: Search, hop: Hop) -> None:
             hop.end_as("degraded", "index_behind")
             search.notices.append(INDEX_BEHIND)
             return None
-        search.vector = embedder.embed_query(search.question)
+        with counted(hop, "embed", index.model_id, estimate_tokens(search.question)):
+            search.vector = embedder.embed_query(search.question)
     except InferenceError as exc:
         degrade(search, hop, exc, EMBEDDER_DOWN)
     return None

@@ -8,6 +8,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from apps.documents.models import Chunk
+from apps.documents.tokens import estimate_tokens
 from apps.inference.errors import InferenceError
 from apps.inference.types import Reranker
 from apps.retrieval import embedders, reranking
@@ -17,6 +18,7 @@ from apps.retrieval.reranking import Ranked
 from apps.retrieval.selection import Selectable, select
 from apps.retrieval.signals import closeness, coverage, name_share, number_share
 from apps.retrieval.types import Candidate, Notice, Passage, StageScores
+from apps.retrieval.uses import counted
 from apps.telemetry.hops import Hop
 
 LATE_INTERACTION = "late-interaction"
@@ -70,15 +72,29 @@ def _rerank_head(
     readable = [knows(search.index, reranker, chunk.document.language) for _, chunk in head]
     hop.set(reranker=reranker.name, unreadable=readable.count(False))
     words = reranking.weighted_words(search.words, search.statistics)
+    tokens = _tokens(search.question, head, readable, reranker)
     try:
-        ranked = reranking.rerank(
-            search.question, head, reranker=reranker, words=words, readable=readable
-        )
+        with counted(hop, "rerank", reranker.name, tokens):
+            ranked = reranking.rerank(
+                search.question, head, reranker=reranker, words=words, readable=readable
+            )
     except InferenceError as exc:
         degrade(search, hop, exc, RERANKER_DOWN)
         return None
     search.late_interaction = reranker.name == LATE_INTERACTION
     return ranked
+
+
+def _tokens(
+    question: str,
+    head: Sequence[tuple[Candidate, Chunk]],
+    readable: Sequence[bool],
+    reranker: Reranker,
+) -> int:
+    """What the reranker reads: the passages, and the question once, or again with each."""
+    read = [chunk.token_count for (_, chunk), known in zip(head, readable, strict=True) if known]
+    asked = 1 if reranker.name == LATE_INTERACTION else len(read)
+    return sum(read) + asked * estimate_tokens(question) if read else 0
 
 
 def _reranker(search: Search, hop: Hop) -> Reranker | None:
