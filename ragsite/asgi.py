@@ -1,4 +1,4 @@
-"""The ASGI application: pages over HTTP, the chat over websockets."""
+"""The ASGI application: pages and APIs over HTTP, the chat over websockets."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ pages = get_asgi_application()
 from django.conf import settings  # noqa: E402
 
 from apps.chat.routing import websocket_urlpatterns  # noqa: E402
+from apps.gateway.api.asgi import mounted  # noqa: E402
 
 application = ProtocolTypeRouter(
     {
-        "http": pages,
+        "http": mounted(pages),
         # Full origins, not ALLOWED_HOSTS: those ignore scheme and port, and "*" lets all in.
         "websocket": OriginValidator(
             AuthMiddlewareStack(URLRouter(websocket_urlpatterns)), settings.SITE_ORIGINS

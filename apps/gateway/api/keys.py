@@ -1,0 +1,64 @@
+"""Whose key a request holds, and what that key may use. Cookies and sessions count for nothing."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from dataclasses import dataclass
+
+from apps.gateway.api.errors import ApiError
+from apps.gateway.api.exchange import Exchange
+from apps.gateway.types import Caller, Source
+from apps.tenants.aio import in_thread
+from apps.tenants.bearer import bearer_token, refuse_key_in
+from apps.tenants.errors import KeyRefused
+from apps.tenants.models import ApiKey
+from apps.tenants.services.keys import authenticate_key
+
+# W3C trace context: version, trace, parent, flags.
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+
+
+@dataclass(frozen=True)
+class KeyHolder:
+    """A program, by the key it sent."""
+
+    key: ApiKey
+    traceparent: str = ""
+
+    def may_use(self, *names: str) -> bool:
+        """Whether the key is not limited to models of other names than these."""
+        allowed = self.key.model_aliases
+        return not allowed or any(name in allowed for name in names)
+
+    def caller(self, collection_ids: tuple[uuid.UUID, ...] = ()) -> Caller:
+        """For admission and the ledger.
+
+        A key's calls are the key's and the tenant's, not those of the person who made it: a
+        program must not stop because that person has used up a limit of their own.
+        """
+        return Caller(
+            tenant_id=self.key.tenant_id,
+            time_zone=self.key.tenant.time_zone,
+            source=Source.API,
+            key_id=self.key.id,
+            collection_ids=collection_ids,
+            traceparent=self.traceparent,
+        )
+
+
+async def holder_of(exchange: Exchange) -> KeyHolder:
+    """Whoever asks. Raises KeyInAddress, KeyRefused, or ApiError where it may not use models."""
+    refuse_key_in(exchange.query_values())
+    raw = bearer_token(exchange.headers.get("authorization", ""))
+    key = await in_thread(authenticate_key, raw)
+    if key is None:
+        raise KeyRefused(sent=True)
+    if not key.may_use_models:
+        words = (
+            "This key may not use models. Have a tenant manager make one with “May use models” "
+            "ticked, and use that."
+        )
+        raise ApiError(403, "models_not_allowed", words)
+    sent = exchange.headers.get("traceparent", "")
+    return KeyHolder(key, sent if _TRACEPARENT.fullmatch(sent) else "")
