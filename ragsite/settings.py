@@ -267,6 +267,28 @@ RERANKER_LANGUAGES = env.words(
     "`*`: all. Late interaction knows those of the embedding model.",
 )
 
+RESPONSE_CACHE_TTL_S = env.number(
+    "RESPONSE_CACHE_TTL_S",
+    86_400.0,
+    "Seconds for which an answer is given again to the same question about the same documents. "
+    "0: never.",
+)
+RESPONSE_CACHE_MAX_BYTES = env.integer(
+    "RESPONSE_CACHE_MAX_BYTES", 256 * 1024, "Largest answer that is cached.", minimum=1024
+)
+RESPONSE_CACHE_MAX_ENTRIES = env.integer(
+    "RESPONSE_CACHE_MAX_ENTRIES",
+    10_000,
+    "Answers that are cached for one tenant; of more, the oldest go.",
+    minimum=1,
+)
+EMBEDDING_CACHE_TTL_S = env.number(
+    "EMBEDDING_CACHE_TTL_S",
+    86_400.0,
+    "Seconds for which the vector of a question is kept, so that it need not be embedded again. "
+    "0: not at all.",
+)
+
 # --- Documents ----------------------------------------------------------------------------------
 
 MEDIA_ROOT = Path(env.text("MEDIA_ROOT", str(VAR_DIR / "media"), "Where uploaded files are kept."))

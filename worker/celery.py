@@ -29,7 +29,7 @@ SYNC_EVERY_S = 60.0
 BUILD_EVERY_S = 5.0  # a throttled build works for as long, and one that gave way goes on
 TEND_EVERY_S = 60.0  # indexes of large tenants, and samples of recall
 TUNE_EVERY_S = 60.0  # what waited for documents to be ingested, or was lost
-SCHEDULE_EVERY_S = 300.0  # evaluations by the clock
+SCHEDULE_EVERY_S = 300.0  # evaluations by the clock, and answers that have expired
 # Far above the longest task (a parse is bounded by PARSE_TIMEOUT_S): a message is delivered again
 # only when its worker is gone. Documents are found sooner than that by the sweeper.
 VISIBILITY_TIMEOUT_S = 3600
@@ -105,6 +105,7 @@ app.conf.update(
             ("evals.sweep", SWEEP_EVERY_S),
             ("gateway.sweep", RESERVATIONS_EVERY_S),
             ("gateway.roll_up", ROLL_UP_EVERY_S),
+            ("gateway.sweep_cache", SCHEDULE_EVERY_S),
             ("evals.tune_next", TUNE_EVERY_S),
             ("evals.schedule", SCHEDULE_EVERY_S),
             ("retrieval.tend_ann_indexes", TEND_EVERY_S),

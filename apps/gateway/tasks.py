@@ -5,6 +5,7 @@ from __future__ import annotations
 from celery import shared_task
 
 from apps.gateway.admission import sweeping
+from apps.gateway.caching import sweeping as cache_sweeping
 from apps.gateway.ledger import rollups
 from worker.tasks import QuietTask
 
@@ -17,3 +18,8 @@ def sweep_task() -> None:
 @shared_task(base=QuietTask, name="gateway.roll_up")
 def roll_up_task() -> None:
     rollups.roll_up()
+
+
+@shared_task(base=QuietTask, name="gateway.sweep_cache")
+def sweep_cache_task() -> None:
+    cache_sweeping.sweep()

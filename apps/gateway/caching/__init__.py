@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from apps.gateway.caching.serving import Cacheable, CacheUse, Codec, Made, through_cache
+from apps.gateway.caching.serving import through_cache
+from apps.gateway.caching.types import Cacheable, CacheUse, Codec, Made
 
 __all__ = ["CacheUse", "Cacheable", "Codec", "Made", "through_cache"]
