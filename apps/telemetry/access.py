@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponseBase
 
 
 def is_ops(request: HttpRequest) -> bool:
@@ -14,12 +14,14 @@ def is_ops(request: HttpRequest) -> bool:
     return request.user.is_authenticated and bool(getattr(request.user, "is_ops", False))
 
 
-def ops_page(view: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+def ops_page(
+    view: Callable[[HttpRequest], HttpResponseBase],
+) -> Callable[[HttpRequest], HttpResponseBase]:
     """A page for operations; to everybody else there is none."""
 
     @login_required
     @wraps(view)
-    def guarded(request: HttpRequest) -> HttpResponse:
+    def guarded(request: HttpRequest) -> HttpResponseBase:
         if not is_ops(request):
             raise Http404
         return view(request)

@@ -84,7 +84,7 @@ def rival_world(cast: Cast) -> Arguments:
 
 def status_of(browser: Client, method: str, url: str) -> int:
     response = getattr(browser, method)(url)
-    if response.streaming:
+    if response.streaming and not response.is_async:
         b"".join(response.streaming_content)  # read to its end, a file is closed
     return int(response.status_code)
 
