@@ -16,6 +16,7 @@ from apps.retrieval.options import SearchOptions
 from apps.retrieval.pipeline import retrieve
 from apps.retrieval.types import Retrieval
 from apps.telemetry.hops import Trace
+from apps.telemetry.services import account_for
 from apps.tenants.scope import tenant_scope
 
 # Of each stage, what is kept to be read later; metrics look at all of it. Five stages of twenty
@@ -39,7 +40,9 @@ class Plan:
 
 def ask(plan: Plan, asked: Asked) -> RunQuestion:
     """Search for the question and measure each stage. Not saved; its hops are of no trace."""
-    trace = Trace(plan.tenant_id, "answer")
+    trace = Trace(
+        plan.tenant_id, "answer", source="evaluation", collection_ids=(plan.collection_id,)
+    )
     retrieval = retrieve(
         tenant_id=plan.tenant_id,
         question=asked.text,
@@ -49,6 +52,7 @@ def ask(plan: Plan, asked: Asked) -> RunQuestion:
         options=plan.options,
         index=plan.index,
     )
+    account_for(trace)
     rankings = _rankings(plan, retrieval)
     return RunQuestion(
         tenant_id=plan.tenant_id,

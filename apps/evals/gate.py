@@ -25,6 +25,7 @@ from apps.retrieval.builds.gates import GateResult
 from apps.retrieval.models import EmbeddingIndex, IndexBuild
 from apps.retrieval.pipeline import retrieve
 from apps.telemetry.hops import Trace
+from apps.telemetry.services import account_for
 from apps.tenants.scope import tenant_scope
 
 LABELLED, SHADOW = "labelled_sets", "real_questions"
@@ -191,7 +192,8 @@ def _top(
     collection_ids: Sequence[uuid.UUID],
 ) -> set[tuple[uuid.UUID, int]]:
     """Passages by where they are, for those of two cuts are never the same rows."""
-    trace = Trace(tenant_id, "answer")  # nobody's answer: not stored
+    # Nobody's answer: not stored.
+    trace = Trace(tenant_id, "answer", source="evaluation", collection_ids=tuple(collection_ids))
     found = retrieve(
         tenant_id=tenant_id,
         question=question,
@@ -200,4 +202,5 @@ def _top(
         limit=TOP,
         index=index,
     )
+    account_for(trace)
     return {(passage.document_id, passage.page_first) for passage in found.passages}

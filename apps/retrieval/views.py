@@ -14,6 +14,7 @@ from apps.documents.selectors import get_document_for
 from apps.retrieval.options import SearchFilter, options_for
 from apps.retrieval.pipeline import retrieve
 from apps.telemetry.hops import Trace
+from apps.telemetry.services import account_for
 from apps.tenants.access import Right, TenantRequest, tenant_page
 from apps.tenants.scope import tenant_scope
 
@@ -35,7 +36,14 @@ def try_question(
     context: dict[str, Any] = {"document": document, "question": question}
     if document.state == DocumentState.READY and question:
         # Out of the scope: the models may be slow.
-        trace = Trace(tenant_id, "answer")  # measured for this page, and not stored
+        # Measured for this page, and not stored.
+        trace = Trace(
+            tenant_id,
+            "answer",
+            source="evaluation",
+            user_id=request.access.user.id,
+            collection_ids=(collection_id,),
+        )
         options = options_for(tenant_id)
         context["found"] = found = retrieve(
             tenant_id=tenant_id,
@@ -46,6 +54,7 @@ def try_question(
             limit=PASSAGES_SHOWN,
             options=options,
         )
+        account_for(trace)
         context["hops"] = trace.hops
         best = max((each.relevance for each in found.passages), default=0.0)
         context["is_doubtful"] = best < options.not_found_below

@@ -12,10 +12,21 @@ from django.db import transaction
 from apps.gateway.calling import catalogue
 from apps.gateway.ledger.verifying import verify
 from apps.gateway.models import BudgetCounter, LedgerEntry, Price
+from apps.inference import registry
+from apps.inference.errors import Unavailable
+from apps.retrieval.indexing import index_next
+from apps.retrieval.pipeline import retrieve
 from apps.telemetry.hops import ModelUse, Trace
 from apps.telemetry.models import Span
 from apps.telemetry.services import account_for, record_trace
 from tests.cast import Cast
+from tests.retrieval.corpus import (
+    CoverageReranker,
+    WordEmbedder,
+    make_collection,
+    make_document,
+    write_rows,
+)
 
 pytestmark = pytest.mark.django_db
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
@@ -151,3 +162,68 @@ def test_a_trace_can_be_accounted_for_without_being_stored(cast: Cast) -> None:
 def test_hops_without_models_are_booked_nowhere(cast: Cast) -> None:
     record_trace(answered(cast.acme.id))
     assert not LedgerEntry.objects.exists()
+
+
+@pytest.fixture
+def embedder(monkeypatch: pytest.MonkeyPatch) -> WordEmbedder:
+    stand_in = WordEmbedder()
+    monkeypatch.setattr(registry, "get_embedder", lambda: stand_in)
+    return stand_in
+
+
+@pytest.fixture
+def reranker(monkeypatch: pytest.MonkeyPatch) -> CoverageReranker:
+    stand_in = CoverageReranker()
+    monkeypatch.setattr(registry, "get_reranker", lambda: stand_in)
+    return stand_in
+
+
+def test_indexing_books_what_was_embedded(cast: Cast, embedder: WordEmbedder) -> None:
+    collection = make_collection(cast.acme)
+    make_document(collection, ["battery life", "warranty"])
+    assert index_next()
+    row = LedgerEntry.objects.get()
+    assert (row.hop, row.source, row.collection_ids) == ("embed", "ingestion", [collection.id])
+    assert (row.upstream_model, row.prompt_tokens, row.cost_micros) == ("words", 3, 3)
+
+
+def asked(cast: Cast, question: str) -> list[LedgerEntry]:
+    collection = make_collection(cast.acme)
+    write_rows(make_document(collection, ["battery life", "warranty of the battery"]))
+    trace = Trace(cast.acme.id, "answer", user_id=cast.bob.id, collection_ids=(collection.id,))
+    retrieve(
+        tenant_id=cast.acme.id,
+        question=question,
+        collection_ids=[collection.id],
+        trace=trace,
+        limit=8,
+    )
+    record_trace(trace)
+    return list(LedgerEntry.objects.order_by("id"))
+
+
+@pytest.mark.usefixtures("embedder", "reranker")
+def test_a_question_books_its_embedding_and_its_reranking(cast: Cast) -> None:
+    embed, rerank = asked(cast, "battery?")
+    assert (embed.hop, embed.source, embed.user_id) == ("embed", "chat", cast.bob.id)
+    assert embed.prompt_tokens > 0
+    assert (rerank.hop, rerank.upstream) == ("rerank", "reranking")
+    assert rerank.prompt_tokens > embed.prompt_tokens
+    assert verify() == []
+
+
+@pytest.mark.usefixtures("embedder")
+def test_a_reranker_that_is_down_is_booked_as_failed(
+    cast: Cast, reranker: CoverageReranker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def down(*args: object) -> list[float]:
+        raise Unavailable("gone")
+
+    monkeypatch.setattr(reranker, "score", down)
+    _, rerank = asked(cast, "battery?")
+    assert (rerank.outcome, rerank.error_code, rerank.prompt_tokens) == ("failed", "unavailable", 0)
+
+
+@pytest.mark.usefixtures("embedder", "reranker")
+def test_a_question_that_embeds_nothing_books_nothing(cast: Cast) -> None:
+    assert [row.hop for row in asked(cast, "  ")] == []

@@ -23,6 +23,7 @@ from apps.retrieval.options import options_for
 from apps.retrieval.pipeline import retrieve
 from apps.retrieval.types import Passage, Retrieval
 from apps.telemetry.hops import Trace
+from apps.telemetry.services import account_for
 from apps.tenants.access import Right, TenantRequest, tenant_page
 from apps.tenants.scope import tenant_scope
 
@@ -186,10 +187,12 @@ def _searched(request: TenantRequest, problem: str = "") -> HttpResponse:
         open_ids = list(collections_for(request.access).values_list("id", flat=True))
         limit = options_for(tenant_id).not_found_below
     found: Retrieval | None = None
-    trace = Trace(tenant_id, "answer")  # measured for this page, and not stored
+    # Measured for this page, and not stored.
+    trace = Trace(tenant_id, "answer", source="evaluation", user_id=request.access.user.id)
     if is_valid:
         # Out of the scope: the models may be slow.
         picked = [each.id for each in form.cleaned_data["collections"]]
+        trace.collection_ids = tuple(picked or open_ids)
         found = retrieve(
             tenant_id=tenant_id,
             question=form.cleaned_data["question"],
@@ -198,6 +201,7 @@ def _searched(request: TenantRequest, problem: str = "") -> HttpResponse:
             trace=trace,
             limit=PASSAGES_SHOWN,
         )
+        account_for(trace)
     with tenant_scope(tenant_id):
         context = _context(request, form)
         if found is not None:

@@ -28,6 +28,9 @@ from apps.retrieval.embedding import EMBED_BATCH
 from apps.retrieval.models import ChunkTerms, ChunkVector, EmbeddingIndex, IndexedDocument
 from apps.retrieval.rows import TermRow
 from apps.retrieval.texts import indexed_text
+from apps.retrieval.uses import counted
+from apps.telemetry.hops import Trace
+from apps.telemetry.services import account_for
 from apps.tenants.scope import tenant_scope
 
 
@@ -52,7 +55,7 @@ def add_piece(adding: Adding, document: Document) -> int:
         recutting.cut(document, chunking, on_tick=lambda: leases.renew(adding.claim))
     chunks = _read_piece(adding.index, document)
     texts = [indexed_text(chunk) for chunk in chunks]
-    vectors = _embed(adding, texts)
+    vectors = _embed_accounted(adding, document, chunks, texts)
     terms = rows.term_rows(_language(document), chunks, texts) if anew else []
     try:
         _write(adding, document, chunks, vectors, terms)
@@ -89,6 +92,23 @@ def _read_piece(index: EmbeddingIndex, document: Document) -> list[Chunk]:
             piece.only("id", "text", "heading_path", "token_count", "ordinal"),
             key=lambda chunk: (chunk.token_count, chunk.ordinal),
         )
+
+
+def _embed_accounted(
+    adding: Adding, document: Document, chunks: Sequence[Chunk], texts: Sequence[str]
+) -> list[npt.NDArray[np.float16]]:
+    """The vectors; what was read is booked with the document's collection."""
+    trace = Trace(
+        document.tenant_id,
+        "ingestion",
+        trace_id=document.id,
+        collection_ids=(document.collection_id,),
+    )
+    tokens = sum(chunk.token_count for chunk in chunks)
+    with trace.hop("index") as hop, counted(hop, "embed", adding.index.model_id, tokens):
+        vectors = _embed(adding, texts)
+    account_for(trace)
+    return vectors
 
 
 def _embed(adding: Adding, texts: Sequence[str]) -> list[npt.NDArray[np.float16]]:
