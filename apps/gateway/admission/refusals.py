@@ -101,7 +101,7 @@ def headers_of(rooms: Iterable[Room]) -> Mapping[str, str]:
 
 def duration(seconds: float) -> str:
     """A time as OpenAI writes it: 120ms, 1s, 7.66s, 6m0s, 1h0m0s."""
-    if seconds < 1:
+    if seconds < 0.9995:
         return f"{round(seconds * 1000)}ms"
     whole, rest = divmod(round(seconds, 2), 60)
     minutes = int(whole)
