@@ -48,10 +48,10 @@ def tgi(settings: Settings) -> Iterator[TgiDouble]:
 
 @pytest.fixture
 def tei(settings: Settings) -> Iterator[TeiDouble]:
-    """Embedder and reranker."""
-    with TeiDouble() as double:
+    """The embedder, and a reranker beside it."""
+    with TeiDouble() as double, TeiDouble(kind="reranker") as reranker:
         settings.EMBEDDER, settings.TEI_URL = "tei", double.url
-        settings.RERANKER, settings.TEI_RERANK_URL = "tei", double.url
+        settings.RERANKER, settings.TEI_RERANK_URL = "tei", reranker.url
         yield from _fresh(double)
 
 
