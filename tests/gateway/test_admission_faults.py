@@ -1,0 +1,299 @@
+"""Requests that are broken off, and stores that go away, at every step: nothing is overspent,
+nothing stays reserved, and nobody waits for long."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import uuid
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from apps.gateway.admission import WorstCase, admitted, budgets, endings, rates
+from apps.gateway.admission.rules import rules_for
+from apps.gateway.admission.sweeping import sweep
+from apps.gateway.errors import BudgetExceeded, RateLimited, StoreDown
+from apps.gateway.models import BudgetCounter, LedgerEntry, Reservation
+from apps.gateway.redis import client
+from apps.gateway.types import Caller
+from apps.tenants.aio import in_thread
+from apps.tenants.models import Measure
+from tests.cast import Cast
+from tests.gateway.outages import impatient, postgres_away, redis_away  # noqa: F401 - a fixture
+from tests.gateway.spending import (
+    MONEY,
+    a_micro_a_token,
+    booked,
+    call_of,
+    caller_of,
+    counted,
+    let_expire,
+    limit,
+)
+
+pytestmark = pytest.mark.django_db(transaction=True)
+WORST = WorstCase(100, 100)
+
+
+@pytest.fixture
+def caller(cast: Cast) -> Caller:
+    a_micro_a_token()
+    for measure in (Measure.REQUESTS_PER_MINUTE, Measure.TOKENS_PER_MINUTE):
+        limit(cast.acme, measure, 10**6)
+    limit(cast.acme, Measure.CONCURRENT_CALLS, 1000)
+    limit(cast.acme, MONEY, 1000)
+    # The main thread's connection is the test's own; what is tried here has others.
+    connection.close()
+    return caller_of(cast.acme, user_id=cast.bob.id, key_id=uuid.uuid4())
+
+
+async def redis_state(caller: Caller) -> dict[bytes, Any]:
+    """Everything that Redis keeps of a tenant, in a form that is the same if nothing changed."""
+    keys = [key async for key in client().scan_iter(match=f"*rate:*{caller.tenant_id}*")]
+    return {key: await client().dump(key) for key in keys}
+
+
+def postgres_state() -> list[Any]:
+    tables = (BudgetCounter, Reservation, LedgerEntry)
+    return [list(table.objects.order_by("id").values()) for table in tables]
+
+
+async def nothing_is_held(cast: Cast) -> None:
+    assert (await in_thread(counted, cast.acme))[1] == 0
+    assert (await in_thread(counted, cast.acme, "tokens"))[1] == 0
+    assert not await in_thread(Reservation.objects.exists)
+
+
+async def all_is_booked(cast: Cast) -> None:
+    """The counters of each subject are the ledger's sums."""
+    micros, tokens = await in_thread(booked, cast.acme)
+    for subject in ("tenant", "member", "key"):
+        assert (await in_thread(counted, cast.acme, "micros", subject))[0] == micros
+        assert (await in_thread(counted, cast.acme, "tokens", subject))[0] == tokens
+
+
+async def no_place_is_taken(caller: Caller) -> None:
+    async for key in client().scan_iter(match=f"*concurrent_calls:{caller.tenant_id}*"):
+        assert not await client().zcard(key)
+
+
+async def test_a_request_refused_by_a_rate_leaves_both_stores_as_they_were(
+    cast: Cast, caller: Caller
+) -> None:
+    async with admitted(caller) as admission, admission.reserved(WORST):
+        await in_thread(limit, cast.acme, Measure.CONCURRENT_CALLS, 1)
+        before = await redis_state(caller), await in_thread(postgres_state)
+        with pytest.raises(RateLimited):
+            async with admitted(caller):
+                pytest.fail("let in beyond its limit")
+        assert (await redis_state(caller), await in_thread(postgres_state)) == before
+
+
+async def test_a_request_refused_by_a_budget_leaves_both_stores_as_they_were(
+    cast: Cast, caller: Caller
+) -> None:
+    before = await redis_state(caller), await in_thread(postgres_state)
+    with pytest.raises(BudgetExceeded):
+        async with admitted(caller) as admission, admission.reserved(WorstCase(1001, 100)):
+            pytest.fail("let spend beyond its budget")
+    assert (await redis_state(caller), await in_thread(postgres_state)) == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3])
+async def test_two_hundred_with_random_disconnects_and_errors(
+    cast: Cast, caller: Caller, seed: int
+) -> None:
+    chance = random.Random(seed)  # noqa: S311 - a seed, not a secret
+
+    async def one(tokens: int, fails: bool) -> None:
+        async with admitted(caller) as admission, admission.reserved(WORST) as budget:
+            try:
+                budget.note(call_of(tokens // 2))
+                await asyncio.sleep(0.02)
+                if fails:
+                    raise ZeroDivisionError
+            finally:
+                await asyncio.shield(budget.settle(call_of(tokens)))
+
+    asked = [
+        asyncio.create_task(one(chance.randrange(1, 101), chance.random() < 0.3))
+        for _ in range(200)
+    ]
+    for task in asked:
+        if chance.random() < 0.5:
+            asyncio.get_running_loop().call_later(chance.random(), task.cancel)
+    await asyncio.gather(*asked, return_exceptions=True)
+    kinds = {type(task.exception()) for task in asked if not task.cancelled()}
+    assert kinds <= {type(None), BudgetExceeded, ZeroDivisionError}
+    used, _ = await in_thread(counted, cast.acme)
+    assert 0 < used <= 1000
+    await nothing_is_held(cast)
+    await all_is_booked(cast)
+    await no_place_is_taken(caller)
+
+
+async def test_two_sweepers_at_once_book_once(cast: Cast, caller: Caller) -> None:
+    holds = [await in_thread(budgets.reserve, caller, uuid.uuid4(), WORST, ()) for _ in range(5)]
+    for hold in holds:
+        await in_thread(budgets.renew, hold, call_of(30))
+    await in_thread(let_expire)
+    swept = await asyncio.gather(*(in_thread(sweep) for _ in range(4)))
+    assert sum(swept) == 5
+    assert await in_thread(counted, cast.acme) == (150, 0)
+    assert await in_thread(booked, cast.acme) == (150, 150)
+
+
+async def test_sweeping_and_settling_at_once_book_each_token_once(
+    cast: Cast, caller: Caller
+) -> None:
+    for _ in range(10):
+        hold = await in_thread(budgets.reserve, caller, uuid.uuid4(), WORST, ())
+        await in_thread(budgets.renew, hold, call_of(30))
+        await in_thread(let_expire)
+        settlement = budgets.Settlement(call_of(50))
+        await asyncio.gather(in_thread(sweep), in_thread(budgets.settle, hold, settlement))
+        await in_thread(budgets.release, hold)
+    assert await in_thread(counted, cast.acme) == (500, 0)
+    assert await in_thread(booked, cast.acme) == (500, 500)
+
+
+async def test_the_first_requests_of_a_tenant_do_not_get_past_its_budget(
+    cast: Cast, caller: Caller
+) -> None:
+    async def one() -> bool:
+        try:
+            rules = await rules_for(caller)
+            await in_thread(budgets.reserve, caller, uuid.uuid4(), WORST, rules)
+        except BudgetExceeded:
+            return False
+        return True
+
+    # No counter has a row yet: whoever comes second must see what the first has added.
+    assert sum(await asyncio.gather(*(one() for _ in range(40)))) == 10
+    assert await in_thread(counted, cast.acme) == (0, 1000)
+
+
+async def test_redis_away_at_the_door(cast: Cast, caller: Caller) -> None:
+    async with redis_away():
+        with pytest.raises(StoreDown):
+            async with admitted(caller):
+                pytest.fail("let in without its limits known")
+    async with admitted(caller) as admission, admission.reserved(WORST) as budget:
+        await budget.settle(call_of(10))
+    await nothing_is_held(cast)
+
+
+async def test_redis_away_at_the_tokens(cast: Cast, caller: Caller) -> None:
+    with pytest.raises(StoreDown):
+        async with admitted(caller) as admission, redis_away(), admission.reserved(WORST):
+            pytest.fail("let spend without its limits known")
+    await nothing_is_held(cast)
+    await no_place_is_taken(caller)
+
+
+async def test_redis_away_at_the_end_is_no_fault_of_the_answer(cast: Cast, caller: Caller) -> None:
+    async with admitted(caller) as admission, admission.reserved(WORST) as budget:
+        pool = redis_away()
+        await pool.__aenter__()
+        assert await budget.settle(call_of(10)) == 10
+    await pool.__aexit__(None, None, None)
+    await nothing_is_held(cast)
+    await all_is_booked(cast)
+    # The place comes free with its lease, which nobody renews.
+    key = f"ragsite:gw:rate:concurrent_calls:{cast.acme.id}:tenant:"
+    ((_, ends_us),) = await client().zrange(key, 0, -1, withscores=True)
+    assert ends_us / 1_000_000 <= (await client().time())[0] + rates.LEASE_S + 1
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_postgres_away_at_the_reservation(cast: Cast, caller: Caller) -> None:
+    with pytest.raises(StoreDown):
+        async with admitted(caller) as admission, postgres_away(), admission.reserved(WORST):
+            pytest.fail("let spend without its budget known")
+    await no_place_is_taken(caller)
+    await nothing_is_held(cast)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_postgres_away_before_the_limits_were_read(cast: Cast, caller: Caller) -> None:
+    async with postgres_away():
+        with pytest.raises(StoreDown):
+            async with admitted(caller):
+                pytest.fail("let in without its limits known")
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_postgres_away_at_the_settlement(cast: Cast, caller: Caller) -> None:
+    async with admitted(caller) as admission, admission.reserved(WORST) as budget, postgres_away():
+        assert await budget.settle(call_of(60)) == 0  # not known yet
+        assert budget.spent_tokens == 60
+    # It is back: what was owed is booked, then the rest released.
+    await settled_at_last(cast)
+    assert await in_thread(counted, cast.acme) == (60, 0)
+    await all_is_booked(cast)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_postgres_away_at_the_release(cast: Cast, caller: Caller) -> None:
+    async with admitted(caller) as admission:
+        away = postgres_away()
+        async with admission.reserved(WORST) as budget:
+            await budget.settle(call_of(60))
+            await away.__aenter__()
+        await away.__aexit__(None, None, None)
+    await in_thread(let_expire)
+    await in_thread(sweep)
+    await nothing_is_held(cast)
+    await all_is_booked(cast)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_reservation_that_came_too_late_is_taken_back(
+    cast: Cast, caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reserve, may_go_on = budgets.reserve, asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def slow(*args: Any) -> budgets.Hold:
+        asyncio.run_coroutine_threadsafe(may_go_on.wait(), loop).result()
+        return reserve(*args)
+
+    monkeypatch.setattr(budgets, "reserve", slow)
+    with pytest.raises(StoreDown):
+        async with admitted(caller) as admission, admission.reserved(WORST):
+            pytest.fail("let spend without a reservation")
+    may_go_on.set()
+    await settled_at_last(cast)
+
+
+async def test_a_request_cancelled_while_it_reserves_holds_nothing(
+    cast: Cast, caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reserve, asked = budgets.reserve, asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def noticed(*args: Any) -> budgets.Hold:
+        loop.call_soon_threadsafe(asked.set)
+        return reserve(*args)
+
+    async def request() -> None:
+        async with admitted(caller) as admission, admission.reserved(WORST):
+            await asyncio.sleep(60)
+
+    monkeypatch.setattr(budgets, "reserve", noticed)
+    task = asyncio.create_task(request())
+    await asked.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await nothing_is_held(cast)
+    await no_place_is_taken(caller)
+
+
+async def settled_at_last(cast: Cast) -> None:
+    """The steps that nobody waits for any longer have ended."""
+    await asyncio.gather(*endings._running)
+    await nothing_is_held(cast)
