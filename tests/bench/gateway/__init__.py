@@ -1,0 +1,1 @@
+"""What the gateway adds to a model server's times: `make bench-gateway`."""
