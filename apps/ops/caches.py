@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from django.utils.text import slugify
 
+from apps.gateway.caching.policy import BYPASSES
 from apps.gateway.ledger import selectors
 from apps.gateway.ledger.selectors import CacheLine, Period
 from apps.ops.columns import ColumnChart, Figure, columns
@@ -145,7 +146,7 @@ def _figures(line: CacheLine) -> CacheFigures:
 
 def bypass_words(reason: str) -> str:
     """A reason of the fixed set as people read it; the word itself where there are no others."""
-    return _BYPASSES.get(reason, reason.replace("_", " ")) or "without a reason"
+    return BYPASSES.get(reason, reason.replace("_", " ")) or "for no reason that was noted"
 
 
 def _figure(each: CacheSlice) -> Figure:
@@ -157,8 +158,3 @@ def _figure(each: CacheSlice) -> Figure:
         tick=each.stretch.tick,
         anchor=each.stretch.anchor,
     )
-
-
-_BYPASSES: Mapping[str, str] = {
-    "": "without a reason",
-}

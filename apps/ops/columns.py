@@ -16,7 +16,7 @@ _COLUMN_SHARE = 0.76  # of its place; the rest is the gap
 _LEAST_HEIGHT = 0.8  # so that a figure above 0 is always seen
 _STUB_HEIGHT = 6.0
 _X_TICKS = 5  # as many dates as a phone has room for
-_NICE_STEPS = (1, 2, 2.5, 5, 10)
+_NICE_STEPS = (1, 1.2, 1.6, 2, 2.4, 3, 4, 5, 6, 8, 10)
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,6 @@ class Column:
     middle: float
     slot_x: float
     slot_width: float
-    y: float
     pieces: tuple[Piece, ...]
     figure: Figure
     stub_y: float
@@ -111,7 +110,6 @@ def _column(number: int, figure: Figure, slot: float, top: float) -> Column:
         middle=round(slot * (number + 0.5), 3),
         slot_x=round(slot * number, 3),
         slot_width=round(slot, 3),
-        y=round(highest, 3),
         pieces=tuple(pieces),
         figure=figure,
         stub_y=round(max(highest - _STUB_HEIGHT, 0.0), 3),
@@ -123,7 +121,7 @@ def _down(value: float, top: float) -> float:
 
 
 def _nice_top(highest: float) -> float:
-    """The least of 1, 2, 2.5 and 5 times a power of ten that is not below it; 0 of nothing."""
+    """The least round figure that is not below it, and whose half is round too; 0 of nothing."""
     if highest <= 0:
         return 0.0
     power = 10.0 ** math.floor(math.log10(highest))

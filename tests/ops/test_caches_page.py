@@ -46,7 +46,7 @@ def test_the_ratio_has_its_denominator_and_what_was_bypassed_is_beside_it(cast: 
     call(cast.acme, "miss", 26)
     call(cast.acme, "error", 2)
     call(cast.acme, "bypassed", 5, cache_reason="some_reason")
-    call(cast.acme, "bypassed", 4, cache_reason="other")
+    call(cast.acme, "bypassed", 4, cache_reason="history")
     call(cast.acme, "none", 7)
     call(cast.rival, "hit", 3)
     words = card(cast.alice)
@@ -55,7 +55,15 @@ def test_the_ratio_has_its_denominator_and_what_was_bypassed_is_beside_it(cast: 
     assert "26 made anew; 2 more because the cache could not be read" in words
     assert "$0.0055" in words
     assert "22 s" in words
-    assert re.search("some reason 5 other 4", words)
+    assert re.search("some reason 5 a follow-up question: its answer [a-z ]+ 4", words)
+
+
+def test_what_was_saved_is_not_said_to_be_nothing_where_it_is_not_known(cast: Cast) -> None:
+    call(cast.acme, "hit", 2)
+    words = card(cast.alice)
+    assert "Money saved not known" in words
+    assert "Time saved not known" in words
+    assert "$0.00" not in words
 
 
 def test_vectors_of_questions_are_a_cache_of_their_own(cast: Cast) -> None:
@@ -99,7 +107,13 @@ def test_each_day_has_a_column_and_a_line_that_say_the_same(cast: Cast) -> None:
     assert 'aria-label="Mon 2 March: 2 of 5 eligible found"' in page
     line = re.search(r'<tr id="day-2026-03-02">(.*?)</tr>', page, re.DOTALL)
     assert line
-    assert re.findall(r">([^<>]+)</t[hd]>", line[1])[:5] == ["Mon 2 March", "5", "2", "40 %", "0"]
+    assert re.findall(r">([^<>]+)</t[hd]>", line[1])[:5] == [
+        "Mon 2 March",
+        "5",
+        "2",
+        "40\N{NO-BREAK SPACE}%",
+        "0",
+    ]
 
 
 def test_operations_see_all_tenants_together(cast: Cast) -> None:
@@ -116,4 +130,4 @@ def test_months_add_up_their_days() -> None:
 
 def test_a_reason_without_words_is_said_as_it_is() -> None:
     assert bypass_words("brand_new_reason") == "brand new reason"
-    assert bypass_words("") == "without a reason"
+    assert bypass_words("") == "for no reason that was noted"

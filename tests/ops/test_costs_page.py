@@ -284,7 +284,7 @@ def test_the_tightest_budget_of_the_tenant_is_held_against_the_month(cast: Cast)
     page = page_of(cast.alice)
     assert shown(page, "month-budget") == "$4.00"
     assert shown(page, "month-spent") == "$1.00"
-    assert "(25 %)" in page
+    assert "(25\N{NO-BREAK SPACE}%)" in page
 
 
 @pytest.mark.parametrize("amount", [0, 1_000_000])

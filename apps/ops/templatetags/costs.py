@@ -12,6 +12,8 @@ from apps.ops.money import format_money
 
 register = template.Library()
 
+_PERCENT = "\N{NO-BREAK SPACE}%"
+
 
 @register.filter
 def money(micros: float | None) -> str:
@@ -41,9 +43,9 @@ def percent(share: Any) -> str:
     if share is None:
         return "–"
     if 0 < share < 0.01:
-        return "< 1 %"
+        return f"< 1{_PERCENT}"
     # What is not all of it does not become 100 by rounding.
-    return "> 99 %" if 0.99 < share < 1 else f"{100 * share:.0f} %"
+    return f"> 99{_PERCENT}" if 0.99 < share < 1 else f"{100 * share:.0f}{_PERCENT}"
 
 
 @register.filter
