@@ -14,6 +14,7 @@ urlpatterns = [
     path("t/<slug:tenant_slug>/", include("apps.retrieval.urls")),
     path("t/<slug:tenant_slug>/", include("apps.chat.urls")),
     path("t/<slug:tenant_slug>/", include("apps.evals.urls")),
+    path("", include("apps.gateway.urls")),
     path("", include("apps.telemetry.urls")),
     path("", include("apps.ops.urls")),
 ]

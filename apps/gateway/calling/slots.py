@@ -139,6 +139,18 @@ return 1
 )
 
 
+# KEYS: breaker. An open one lets its next trial through now.
+_LET_TRY = (
+    _NOW
+    + """
+if redis.call('HEXISTS', KEYS[1], 'open_until') == 1 then
+  redis.call('HSET', KEYS[1], 'open_until', now)
+end
+return 1
+"""
+)
+
+
 class Went(StrEnum):
     """How a call went, as far as it says something of the upstream."""
 
@@ -201,6 +213,12 @@ async def give_back(place: Place, went: Went, error_code: str = "") -> None:
     """Give the place back, and say how the call went. Never raises: the lease runs out."""
     _kept.get().places.pop(place.lease, None)
     await _return(place, went, error_code, gives_back=True)
+
+
+async def let_try(upstream: str) -> None:
+    """The upstream looks well: the next call may try it, however long its pause. Or StoreDown."""
+    async with translated():
+        await _script(_LET_TRY)(keys=[breaker_key(upstream)])
 
 
 async def _return(place: Place, went: Went, error_code: str, *, gives_back: bool) -> None:
