@@ -1,4 +1,4 @@
-.PHONY: run test fast check bench bench-ingest bench-search bench-gateway soak setup clean
+.PHONY: run test fast check bench bench-ingest bench-search bench-ledger bench-gateway soak setup clean
 
 run: ## the one-machine stack; ONCE=1 ends it after the first answer, PORT= moves it
 	@scripts/serve
@@ -20,6 +20,9 @@ bench-ingest: ## measure ingestion: throughput, precision, fairness, memory, hug
 
 bench-search: ## measure vector search by tenant size: recall, latency, HNSW builds
 	@scripts/bench-search
+
+bench-ledger: ## measure the usage ledger at a million rows: figures, rollups, booking
+	@scripts/bench-ledger
 
 bench-gateway: ## measure what the gateway adds: first token, total, CPU; ROUNDS=, EACH=, STREAMS=
 	@scripts/bench-gateway

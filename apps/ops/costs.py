@@ -188,7 +188,7 @@ def read_costs(
     dimensions: Sequence[Dimension],
 ) -> Costs:
     """The period's figures. `tenant_id` None: of all tenants."""
-    lines = {each: selectors.by(tenant_id, period, each) for each in dimensions}
+    lines = selectors.by_each(tenant_id, period, dimensions)
     days = selectors.by(tenant_id, period, "day")
     totals = add_up(line.sums for line in days)
     slices = slices_of(days)

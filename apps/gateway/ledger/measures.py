@@ -7,6 +7,8 @@ sums are exact in whatever order they are made.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 Dimension = Literal[
@@ -50,6 +52,28 @@ SUMS: dict[str, str] = {
     "first_token_calls": "count(first_token_ms)",
     "total_us": "sum(round(total_ms * 1000)::bigint)",
 }
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """SQL that sums rows of the ledger by each of several dimensions in one pass."""
+
+    columns: str  # of each row, beside its own: the value of every dimension
+    sets: str  # GROUP BY GROUPING SETS (…)
+    dimension: str  # which one a group is of
+    key: str
+
+
+def grouping(dimensions: Sequence[str]) -> Grouping:
+    """A column that is not in a group's set is null there, and a key never is."""
+    names = [name for name in dimensions if name != ALL]
+    which = "".join(f"WHEN of_{name} IS NOT NULL THEN '{name}' " for name in names)
+    return Grouping(
+        columns="".join(f", {KEYS[name]} AS of_{name}" for name in names),
+        sets=", ".join("()" if name == ALL else f"(of_{name})" for name in dimensions),
+        dimension=f"CASE {which}ELSE '{ALL}' END" if names else f"'{ALL}'",
+        key=f"coalesce({', '.join(f'of_{name}' for name in names)}, '')" if names else "''",
+    )
 
 
 def sums_of_rows() -> str:

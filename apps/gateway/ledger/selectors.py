@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Literal
@@ -23,7 +23,7 @@ from apps.gateway.ledger.lines import (
     read_hours,
     read_lines,
 )
-from apps.gateway.ledger.measures import CACHE, CACHE_SEPARATOR, Dimension
+from apps.gateway.ledger.measures import ALL, CACHE, CACHE_SEPARATOR, Dimension
 from apps.gateway.models import LedgerEntry
 from apps.gateway.types import CacheResult
 
@@ -36,6 +36,7 @@ __all__ = [
     "Projection",
     "Sums",
     "by",
+    "by_each",
     "cache_days",
     "caches",
     "dearest",
@@ -136,7 +137,7 @@ class Projection:
 
 def totals(tenant_id: uuid.UUID | None, period: Period) -> Sums:
     """Everything of the period."""
-    found = read_lines(tenant_id, period)
+    found = read_lines(tenant_id, period)[ALL]
     return _sums(found[0][1]) if found else Sums()
 
 
@@ -146,9 +147,22 @@ def by(tenant_id: uuid.UUID | None, period: Period, dimension: Dimension) -> lis
     if dimension == "day":
         found = {day: _sums(sums) for day, _, sums in read_days(tenant_id, period)}
         return [Line(day.isoformat(), found.get(day, Sums())) for day in period.days]
-    if dimension == "tenant" and tenant_id is not None:
-        return [Line(str(tenant_id), _sums(sums)) for _, sums in read_lines(tenant_id, period)]
-    return [Line(key, _sums(sums)) for key, sums in read_lines(tenant_id, period, dimension)]
+    return by_each(tenant_id, period, [dimension])[dimension]
+
+
+def by_each(
+    tenant_id: uuid.UUID | None, period: Period, dimensions: Sequence[Dimension]
+) -> dict[Dimension, list[Line]]:
+    """`by` of several dimensions, days not among them, for little more than one of them takes."""
+    # A tenant's own rollups have no dimension of tenants.
+    stored = {each: ALL if each == "tenant" and tenant_id else each for each in dimensions}
+    found = read_lines(tenant_id, period, sorted(set(stored.values())))
+    lines = {
+        each: [Line(key, _sums(sums)) for key, sums in found[name]] for each, name in stored.items()
+    }
+    if tenant_id is not None and "tenant" in lines:
+        lines["tenant"] = [Line(str(tenant_id), line.sums) for line in lines["tenant"]]
+    return lines
 
 
 def hours(tenant_id: uuid.UUID | None, begins: datetime, count: int) -> list[tuple[datetime, Sums]]:
@@ -161,7 +175,7 @@ def hours(tenant_id: uuid.UUID | None, begins: datetime, count: int) -> list[tup
 
 def caches(tenant_id: uuid.UUID | None, period: Period) -> list[CacheLine]:
     """What each cache did in the period."""
-    found = read_lines(tenant_id, period, CACHE)
+    found = read_lines(tenant_id, period, [CACHE])[CACHE]
     return [_cache_line(hop, found) for hop in _CACHES]
 
 

@@ -10,12 +10,13 @@ from typing import Any
 from django.db import connection
 
 from apps.gateway.ledger.days import Period, bounds, day_of
-from apps.gateway.ledger.measures import ALL, CACHE, KEYS, SUMS, sums_of_rows
+from apps.gateway.ledger.measures import ALL, CACHE, SUMS, grouping, sums_of_rows
 from apps.gateway.models import EVERYBODY
 
 _OF_TENANT = (ALL, "model", "user", "key", "collection", "source", "upstream", "hop", CACHE)
 _OF_EVERYBODY = (*_OF_TENANT, "tenant")
-_OF_HOURS = (ALL, "model", "upstream", "hop")
+# By hour, users and models would be as many lines as the ledger has rows.
+_OF_HOURS = (ALL,)
 _DAY = "(%(days)s::date[])[width_bucket(at, %(bounds)s::timestamptz[])]"
 _HOUR = "date_trunc('hour', at, 'UTC')"
 
@@ -70,22 +71,17 @@ def _adding(
     table: str, unit: str, when: str, whose: str, dimensions: Sequence[str], where: str
 ) -> str:
     """Lines of days or hours: added to those that are there."""
-    names = [name for name in dimensions if name != ALL]
-    keys = ", ".join(f"{KEYS[name]} AS of_{name}" for name in names)
-    sets = ", ".join(f"(of_{name})" for name in names)
-    # A column that is not in a row's set is null there, and a key never is.
-    which = " ".join(f"WHEN of_{name} IS NOT NULL THEN '{name}'" for name in names)
+    by = grouping(dimensions)
     sums = ", ".join(SUMS)
     added = ", ".join(f"{name} = line.{name} + EXCLUDED.{name}" for name in SUMS)
     return f"""
         INSERT INTO {table} AS line (tenant_id, {unit}, dimension, key, {sums})
-        SELECT whose, moment, CASE {which} ELSE '{ALL}' END,
-            coalesce({", ".join(f"of_{name}" for name in names)}, ''), {sums_of_rows()}
+        SELECT whose, moment, {by.dimension}, {by.key}, {sums_of_rows()}
         FROM (
-            SELECT *, {whose} AS whose, {when} AS moment, {keys}
+            SELECT *, {whose} AS whose, {when} AS moment {by.columns}
             FROM gateway_ledgerentry WHERE {where}
         ) AS entries
-        GROUP BY whose, moment, GROUPING SETS ((), {sets})
+        GROUP BY whose, moment, GROUPING SETS ({by.sets})
         ON CONFLICT (tenant_id, dimension, {unit}, key) DO UPDATE SET {added}
     """  # noqa: S608 - words of ours
 
