@@ -120,7 +120,7 @@ def put(
     It is not where the policy is no longer of `epoch`. The tenant's oldest answers go where there
     are more than RESPONSE_CACHE_MAX_ENTRIES.
     """
-    row = {
+    row: dict[str, Any] = {
         "id": uuid.uuid4(),
         "tenant": tenant_id,
         "epoch": epoch,
