@@ -58,7 +58,7 @@ class RagModels:
         trace = Trace(tenant_id=key.tenant_id, kind="answer", trace_id=admission.id)
         outcome = Outcome()
         try:
-            async with aclosing(answer_question(request, trace, outcome)) as events:
+            async with aclosing(answer_question(request, trace, outcome, admission)) as events:
                 async for event in events:
                     if isinstance(event, TextWritten):
                         yield TextDelta(event.text)

@@ -80,6 +80,8 @@ class Message(models.Model):
     prompt_tokens = models.PositiveIntegerField(null=True)
     completion_tokens = models.PositiveIntegerField(null=True)
     tokens_estimated = models.BooleanField(default=False)
+    # How the response cache gave it: hit, semantic or shared; empty where it was made for this.
+    cache = models.CharField(max_length=10, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     finished_at = models.DateTimeField(null=True)
 

@@ -25,11 +25,15 @@ from apps.chat.pipeline import (
     QuestionRewritten,
     SourcesFound,
     TextWritten,
-    answer_question,
+    ask,
 )
 from apps.chat.rendering import render_answer
 from apps.chat.selectors import citation_urls
 from apps.chat.services import StartedAnswer, finish_answer, store_sources
+from apps.gateway.admission import Admission
+from apps.gateway.errors import GatewayError
+from apps.gateway.types import Outcome as CallOutcome
+from apps.retrieval.types import Notice
 from apps.telemetry.hops import Hop, Trace
 from apps.tenants.access import Access
 from apps.tenants.aio import in_thread
@@ -74,6 +78,7 @@ class AnswerRun:
         self._frames = 0
         self._storing: asyncio.Task[None] | None = None
         self._task: asyncio.Task[None] | None = None
+        self._admission: Admission | None = None
 
     def start(self, watcher: Watcher) -> None:
         """Begin, with the first watcher."""
@@ -91,6 +96,8 @@ class AnswerRun:
         with contextlib.suppress(ValueError):
             self._watchers.remove(watcher)
         if not self._watchers and self._task is not None:
+            if self._admission is not None:
+                self._admission.broken_off_as = CallOutcome.DISCONNECTED
             self._task.cancel()
             await asyncio.wait([self._task])
 
@@ -104,6 +111,10 @@ class AnswerRun:
                 state = MessageState.INTERRUPTED
         except asyncio.CancelledError:
             state = MessageState.STOPPED
+        except GatewayError as exc:
+            # Refused: the person is told which limit, and when there is room again.
+            state, failure = MessageState.FAILED, (exc.code, str(exc))
+            self.outcome.notices.append(Notice(exc.code, str(exc)))
         except Exception as exc:
             logger.error("answer %s failed: %s", self.started.answer_id, type(exc).__name__)
             logger.debug("trace", exc_info=exc)
@@ -122,10 +133,20 @@ class AnswerRun:
             loop.call_soon_threadsafe(self._tell, frames.hop(hop, moment))
 
         self.trace.listener = on_hop
-        events = answer_question(self.started.request, self.trace, self.outcome)
+        started = self.started
+        events = ask(
+            started.caller,
+            started.request,
+            self.trace,
+            self.outcome,
+            on_admitted=self._note_admission,
+        )
         async with aclosing(events) as open_events:
             async for event in open_events:
                 self._on_event(event)
+
+    def _note_admission(self, admission: Admission) -> None:
+        self._admission = admission
 
     def _on_event(self, event: PipelineEvent) -> None:
         if isinstance(event, TextWritten):
@@ -202,6 +223,9 @@ class AnswerRun:
         self.trace.listener = None
         if self._storing is not None:
             await asyncio.wait([self._storing])
+            if (fault := self._storing.exception()) is not None:
+                name = type(fault).__name__
+                logger.error("sources of answer %s not stored: %s", self.started.answer_id, name)
         with self.trace.hop("stream") as hop:
             hop.set(frames=self._frames)
         hop.work_ms = self._stream_ms
@@ -240,6 +264,7 @@ class AnswerRun:
             "type": "answer.finished",
             "state": str(state),
             "kind": outcome.kind,
+            "cache": outcome.cache,
             "html": html,
             "cited": list(outcome.cited),
             "tokens": tokens if shows_hops else None,

@@ -29,7 +29,7 @@ from apps.chat.selectors import (
 from apps.documents.selectors import collections_for, existing_document_ids
 from apps.gateway.errors import UnknownModel
 from apps.gateway.service import find_model
-from apps.gateway.types import Model
+from apps.gateway.types import Caller, Model, Source
 from apps.retrieval.types import Passage
 from apps.telemetry.hops import Trace
 from apps.telemetry.services import record_audit, record_trace
@@ -48,6 +48,7 @@ class StartedAnswer:
     question_id: uuid.UUID
     answer_id: uuid.UUID
     request: AnswerRequest
+    caller: Caller
 
     def citation_id(self, marker: int) -> uuid.UUID:
         """Known before the row is stored: a source can be named while it is being written."""
@@ -107,7 +108,7 @@ def restart_answer(*, access: Access, answer_id: uuid.UUID, model_alias: str) ->
         picked = _pick_collections(
             access, [uuid.UUID(each) for each in conversation.collection_ids]
         )
-        return _begin(access, conversation, asked, picked, model)
+        return _begin(access, conversation, asked, picked, model, anew=True)
 
 
 def store_sources(*, access: Access, started: StartedAnswer, passages: Sequence[Passage]) -> None:
@@ -154,6 +155,7 @@ def finish_answer(
             prompt_tokens=outcome.prompt_tokens,
             completion_tokens=outcome.completion_tokens,
             tokens_estimated=outcome.tokens_estimated,
+            cache=outcome.cache,
             finished_at=timezone.now(),
         )
         if outcome.searched_as is not None:
@@ -231,6 +233,8 @@ def _begin(
     asked: Message,
     collection_ids: tuple[uuid.UUID, ...],
     model: Model | None,
+    *,
+    anew: bool = False,
 ) -> StartedAnswer:
     answer = Message.objects.create(
         tenant=access.tenant,
@@ -248,5 +252,14 @@ def _begin(
         history=history_before(access.tenant.id, asked),
         before=exchanges_before(access.tenant.id, asked),
         question_id=asked.id,
+        anew=anew,
     )
-    return StartedAnswer(conversation.id, conversation.title, asked.id, answer.id, request)
+    caller = Caller(
+        tenant_id=access.tenant.id,
+        time_zone=access.tenant.time_zone,
+        source=Source.CHAT,
+        user_id=access.user.id,
+        conversation_id=conversation.id,
+        collection_ids=collection_ids,
+    )
+    return StartedAnswer(conversation.id, conversation.title, asked.id, answer.id, request, caller)

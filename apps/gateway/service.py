@@ -1,66 +1,44 @@
-"""The one way to a model: which models there are, and a call to one of them.
-
-Limits, budgets, routing, caching and accounting join this path as steps of their own; callers
-need not change for it.
-"""
+"""What the other rooms ask of the gateway. Calls go through `admission` and `metering`."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
-from typing import cast
+from django.utils import timezone
 
-from django.conf import settings
-
-from apps.gateway.errors import UnknownModel
-from apps.gateway.types import Model, PromptStyle
-from apps.inference.registry import make_openai, make_tgi
-from apps.inference.types import GenerationEvent, GenerationRequest, Generator
+from apps.gateway.admission import WorstCase
+from apps.gateway.calling import catalogue
+from apps.gateway.calling.upstreams import generator_of
+from apps.gateway.ledger.prices import worst_micros
+from apps.gateway.types import Model
+from apps.inference.errors import InferenceError
+from apps.inference.generators.tokens import estimate_tokens
 
 
 def available_models() -> list[Model]:
     """The models people can pick, the default first; empty where no server is configured."""
-    labels = {}
-    if settings.TGI_URL:
-        labels["tgi"] = "Text Generation Inference"
-    if settings.OPENAI_URL:
-        labels["openai"] = settings.OPENAI_MODEL or "OpenAI-compatible server"
-    return [
-        Model(
-            alias=alias,
-            label=label,
-            context_tokens=settings.GENERATION_CONTEXT_TOKENS,
-            max_tokens=settings.GENERATION_MAX_TOKENS,
-            passages=settings.GENERATION_PASSAGES,
-            prompt=cast(PromptStyle, settings.GENERATION_PROMPT),
-        )
-        for alias, label in labels.items()
-    ]
+    return [model for model in catalogue.current().models if model.kind == "chat"]
 
 
 def find_model(alias: str) -> Model:
     """The model called `alias`, or the default where it is empty; raises UnknownModel."""
-    models = available_models()
-    for model in models:
-        if alias in ("", model.alias):
-            return model
-    offered = ", ".join(model.alias for model in models) or "none: set OPENAI_URL or TGI_URL"
-    raise UnknownModel(f"There is no model called {alias[:60]!r}. Offered: {offered}.")
+    return catalogue.current().find(alias)
 
 
-async def stream(alias: str, request: GenerationRequest) -> AsyncGenerator[GenerationEvent, None]:
-    """Generate with the model called `alias`. Closing the iterator closes the connection."""
-    async with aclosing(_generator(alias).stream(request)) as events:
-        async for event in events:
-            yield event
+async def count_tokens(model: Model, text: str) -> int:
+    """Tokens of `text` in the model's vocabulary, or an upper estimate where no server tells."""
+    for route in model.routes:
+        try:
+            return await generator_of(route).count_tokens(text)
+        except InferenceError:
+            continue
+    return estimate_tokens(text)
 
 
-async def count_tokens(alias: str, text: str) -> int:
-    """Tokens of `text` in the model's vocabulary, or an upper estimate."""
-    return await _generator(alias).count_tokens(text)
-
-
-def _generator(alias: str) -> Generator:
-    if find_model(alias).alias == "tgi":
-        return make_tgi(settings.TGI_URL, settings.TGI_API_KEY)
-    return make_openai(settings.OPENAI_URL, settings.OPENAI_API_KEY, settings.OPENAI_MODEL)
+async def worst_case(
+    model: Model, *, prompt_tokens: int, output_tokens: int, beside: tuple[int, int] = (0, 0)
+) -> WorstCase:
+    """The most that a call may use, with another one of the same model `beside` it (tokens of
+    prompt and output)."""
+    prices, now = (await catalogue.load()).prices, timezone.now()
+    micros = worst_micros(model, prices, prompt_tokens, output_tokens, now)
+    micros += worst_micros(model, prices, *beside, now)
+    return WorstCase(micros=micros, tokens=prompt_tokens + output_tokens + sum(beside))

@@ -48,16 +48,23 @@ def open_library(tenant: Tenant, settings: Settings) -> Iterator[Library]:
     registry.forget()
 
 
-def add_document(tenant: Tenant, passages: tuple[str, ...]) -> tuple[Collection, Document]:
-    """A chunked document, indexed by the real job."""
+def add_document(
+    tenant: Tenant,
+    passages: tuple[str, ...],
+    *,
+    collection: Collection | None = None,
+    name: str = "handbook.md",
+) -> tuple[Collection, Document]:
+    """A chunked document, indexed by the real job, in a collection of its own unless told."""
     text = "\n\n".join(passages)
     with tenant_scope(tenant.id):
-        collection = Collection.objects.create(tenant=tenant, name=f"Library {uuid.uuid4()}")
+        if collection is None:
+            collection = Collection.objects.create(tenant=tenant, name=f"Library {uuid.uuid4()}")
         document = Document.objects.create(
             tenant=tenant,
             collection=collection,
-            path="handbook.md",
-            name="handbook.md",
+            path=name,
+            name=name,
             kind="text/markdown",
             size_bytes=len(text),
             sha256=uuid.uuid4().hex * 2,

@@ -10,11 +10,13 @@ from dataclasses import replace
 from time import perf_counter
 
 import pytest
+from django.conf import settings
 from pytest_django import Settings
 
 from apps.chat.pipeline.rewrite import Standalone, rewrite
 from apps.chat.pipeline.types import AnswerRequest, Exchange
-from apps.gateway.types import Model
+from apps.gateway.admission import Admission, Budget, WorstCase
+from apps.gateway.types import Call, Caller, Model, Route, Source, Upstream
 from apps.inference import registry
 from apps.telemetry.hops import Hop, Trace
 from tests.contract.tgi import Behaviour, TgiDouble
@@ -44,9 +46,23 @@ def tgi(settings: Settings) -> Iterator[TgiDouble]:
     registry.forget()
 
 
+class Unbooked(Budget):
+    """A budget that anything fits into, for a call whose booking is another test's matter."""
+
+    def __init__(self) -> None:
+        caller = Caller(REQUEST.tenant_id, "UTC", Source.CHAT)
+        super().__init__(Admission(caller, uuid.uuid4()), WorstCase(micros=0, tokens=0))
+
+    async def settle(self, call: Call) -> int:
+        return 0
+
+
 async def rewritten(request: AnswerRequest) -> tuple[Standalone, Hop]:
     trace = Trace(request.tenant_id, "answer")
-    found = await rewrite(request, trace)
+    if request.model is not None:
+        at = Route(Upstream("tgi", "tgi", settings.TGI_URL), "")
+        request = replace(request, model=replace(request.model, routes=(at,)))
+    found = await rewrite(request, trace, Unbooked())
     (hop,) = trace.hops
     assert hop.name == "rewrite"
     return found, hop

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import replace
 
-from apps.chat.pipeline.answer import _earn_citations
+from apps.chat.pipeline.earning import earn_citations
 from apps.chat.pipeline.types import Outcome
 from apps.retrieval.types import Passage
 from tests.chat.test_citations import passage
@@ -20,7 +20,7 @@ def earned(passages: list[Passage], around: dict[int, str], text: str = SAID) ->
         replace(each, text=f"{each.text}\n{around.get(number, '')}".strip())
         for number, each in enumerate(passages, start=1)
     )
-    _earn_citations(outcome)
+    earn_citations(outcome)
     return outcome
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from apps.chat.pipeline.answer import answer_question
+from apps.chat.pipeline.asking import ask
 from apps.chat.pipeline.types import (
+    AnswerEnded,
     AnswerRequest,
     Exchange,
     NoticeGiven,
@@ -15,6 +17,7 @@ from apps.chat.pipeline.types import (
 )
 
 __all__ = [
+    "AnswerEnded",
     "AnswerRequest",
     "Exchange",
     "NoticeGiven",
@@ -24,4 +27,5 @@ __all__ = [
     "SourcesFound",
     "TextWritten",
     "answer_question",
+    "ask",
 ]

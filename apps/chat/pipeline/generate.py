@@ -10,44 +10,55 @@ from apps.chat.pipeline.assemble import Prompt
 from apps.chat.pipeline.citations import split_sentences
 from apps.chat.pipeline.prompts import STYLES
 from apps.chat.pipeline.types import Outcome
-from apps.gateway import service as gateway
+from apps.gateway.admission import Budget
+from apps.gateway.calling import CallReport
+from apps.gateway.metering import metered
+from apps.gateway.types import CacheNote
 from apps.inference.types import Finished, TextDelta
 from apps.telemetry.hops import Hop, Trace
 
 _SENTENCE_ENDS = (".", "!", "?", "\n")
 
 
-async def generate(prompt: Prompt, outcome: Outcome, trace: Trace) -> AsyncGenerator[str, None]:
-    """Yield the answer's text as it is written; what was used goes into `outcome`.
+async def generate(
+    prompt: Prompt, outcome: Outcome, trace: Trace, budget: Budget, cache: CacheNote
+) -> AsyncGenerator[str, None]:
+    """Yield the answer's text as it is written; what was used goes into `outcome` and the ledger.
 
-    Raises the generator's InferenceError. Closing the iterator frees the engine at once.
+    Raises an InferenceError, or a GatewayError where no upstream can take the call. Closing the
+    iterator frees the engine at once.
     """
     watch = STYLES[prompt.model.prompt].stops_when_repeating
     with trace.hop("generate") as hop:
         hop.set(model=prompt.model.alias)
         start = perf_counter()
         written = ""
-        async with aclosing(gateway.stream(prompt.model.alias, prompt.request)) as events:
-            async for event in events:
-                if isinstance(event, TextDelta):
-                    _estimate_usage(prompt, outcome)
-                    if not written:
-                        hop.set(first_token_ms=(perf_counter() - start) * 1000)
-                    written += event.text
-                    yield event.text
-                    if watch and (kept := before_repeat(written)) is not None:
-                        hop.set(finish_reason="repeating")
-                        outcome.text = kept
-                        return
-                elif isinstance(event, Finished):
-                    _note_usage(event, outcome, hop)
-
-
-def _estimate_usage(prompt: Prompt, outcome: Outcome) -> None:
-    """As far as it has come, for an answer that is cut off: servers send a piece a token."""
-    outcome.prompt_tokens = prompt.tokens
-    outcome.completion_tokens = (outcome.completion_tokens or 0) + 1
-    outcome.tokens_estimated = True
+        report = CallReport()
+        call = metered(
+            budget,
+            prompt.model,
+            prompt.request,
+            prompt_tokens=prompt.tokens,
+            cache=cache,
+            report=report,
+        )
+        try:
+            async with aclosing(call) as events:
+                async for event in events:
+                    if isinstance(event, TextDelta):
+                        if not written:
+                            hop.set(first_token_ms=(perf_counter() - start) * 1000)
+                        written += event.text
+                        yield event.text
+                        if watch and (kept := before_repeat(written)) is not None:
+                            hop.set(finish_reason="repeating")
+                            outcome.text = kept
+                            return
+                    elif isinstance(event, Finished):
+                        _note_usage(event, outcome, hop)
+        finally:
+            hop.wait_ms = report.queue_ms
+            hop.set(upstream=report.upstream, attempts=report.attempts)
 
 
 def before_repeat(text: str) -> str | None:

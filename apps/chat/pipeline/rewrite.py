@@ -21,8 +21,9 @@ from apps.chat.pipeline.followups import Dependence, combine, dependence_of, fau
 from apps.chat.pipeline.followups.accept import tidy
 from apps.chat.pipeline.prompts import STYLES
 from apps.chat.pipeline.types import AnswerRequest, Exchange
-from apps.gateway import service as gateway
+from apps.gateway.admission import Budget
 from apps.gateway.errors import GatewayError
+from apps.gateway.metering import metered
 from apps.gateway.types import Model
 from apps.inference.errors import InferenceError
 from apps.inference.types import ChatTurn, Finished, GenerationRequest, TextDelta
@@ -63,10 +64,13 @@ class Standalone:
         return self.how != "none"
 
 
-async def rewrite(request: AnswerRequest, trace: Trace) -> Standalone:
-    """The question in a form that needs no conversation. Never raises for a model's faults."""
+async def rewrite(request: AnswerRequest, trace: Trace, budget: Budget | None) -> Standalone:
+    """The question in a form that needs no conversation. Never raises for a model's faults.
+
+    Without a budget no model is asked.
+    """
     with trace.hop("rewrite") as hop:
-        found = await _rewrite(request, hop)
+        found = await _rewrite(request, hop, budget)
         hop.set(
             how=found.how,
             changed=found.is_changed,
@@ -78,7 +82,15 @@ async def rewrite(request: AnswerRequest, trace: Trace) -> Standalone:
         return found
 
 
-async def _rewrite(request: AnswerRequest, hop: Hop) -> Standalone:
+def worst_rewrite_tokens(request: AnswerRequest) -> tuple[int, int]:
+    """The most that rewriting reads and writes, in tokens; nothing where no model is asked."""
+    model = request.model
+    if not request.before or model is None or not _is_fit(model):
+        return 0, 0
+    return model.context_tokens, MAX_TOKENS
+
+
+async def _rewrite(request: AnswerRequest, hop: Hop, budget: Budget | None) -> Standalone:
     as_asked = Standalone(request.question, "none")
     dependence: Dependence = "none" if settings.REWRITE == "off" else "possible"
     base = _base_of(request.before) if dependence != "none" else ""
@@ -89,9 +101,9 @@ async def _rewrite(request: AnswerRequest, hop: Hop) -> Standalone:
         hop.set(reason=_why_skipped(request))
         return as_asked
     notice = None
-    if (model := request.model) is not None and _is_fit(model):
+    if budget is not None and (model := request.model) is not None and _is_fit(model):
         try:
-            text = await _ask(model, request, hop)
+            text = await _ask(model, request, hop, budget)
         except (InferenceError, GatewayError, TimeoutError) as exc:
             # The code only: an upstream's message may quote the prompt.
             code = getattr(exc, "code", "timed_out")
@@ -131,7 +143,7 @@ def _is_fit(model: Model) -> bool:
     return bool(settings.REWRITE == "model")
 
 
-async def _ask(model: Model, request: AnswerRequest, hop: Hop) -> str:
+async def _ask(model: Model, request: AnswerRequest, hop: Hop, budget: Budget) -> str:
     """The model's rewrite, or "" where it is not to be searched for; notes why in the hop."""
     conversation = _conversation(request, limit_chars=model.context_tokens // 2)
     quoted = "\n".join(conversation)
@@ -145,7 +157,8 @@ async def _ask(model: Model, request: AnswerRequest, hop: Hop) -> str:
     )
     reply = ""
     async with asyncio.timeout(settings.REWRITE_TIMEOUT_S):
-        events = gateway.stream(model.alias, GenerationRequest(turns, max_tokens=MAX_TOKENS))
+        asked = GenerationRequest(turns, max_tokens=MAX_TOKENS)
+        events = metered(budget, model, asked, hop="rewrite")
         async with aclosing(events) as open_events:
             async for event in open_events:
                 if isinstance(event, TextDelta):

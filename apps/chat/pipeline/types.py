@@ -10,6 +10,8 @@ from apps.gateway.types import Model
 from apps.inference.types import ChatTurn
 from apps.retrieval.types import Notice, Passage
 
+Kind = Literal["generated", "quoted", "not_found"]
+
 
 @dataclass(frozen=True)
 class Exchange:
@@ -30,6 +32,7 @@ class AnswerRequest:
     history: tuple[ChatTurn, ...] = ()  # earlier turns, oldest first
     before: tuple[Exchange, ...] = ()  # what a follow-up may refer to, oldest first
     question_id: uuid.UUID | None = None  # of the stored question, for the span
+    anew: bool = False  # the person has seen an answer and wants another: no cache
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,15 @@ class SourcesFound:
     """The passages the answer may cite; marker n is `passages[n - 1]`."""
 
     passages: tuple[Passage, ...]
+
+
+@dataclass(frozen=True)
+class PassagesShown:
+    """What the model is shown: the first `given` sources, with what stands around them."""
+
+    given: int
+    widened: tuple[Passage, ...]
+    prompt_tokens: int
 
 
 @dataclass(frozen=True)
@@ -70,11 +82,25 @@ class Sentence:
     supported: bool
 
 
+@dataclass(frozen=True)
+class AnswerEnded:
+    """The last event: the whole answer, which may be shorter than what was written."""
+
+    kind: Kind
+    text: str
+    sentences: tuple[Sentence, ...]
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    tokens_estimated: bool
+    interrupted: bool
+    cost_micros: int = 0
+
+
 @dataclass
 class Outcome:
-    """The whole answer, filled as the pipeline goes, so that a stop keeps it."""
+    """The whole answer, filled as its events come, so that a stop keeps it."""
 
-    kind: Literal["generated", "quoted", "not_found"] = "generated"
+    kind: Kind = "generated"
     text: str = ""
     # What was searched for where that is not the question itself; None until that is known.
     searched_as: str | None = None
@@ -87,6 +113,7 @@ class Outcome:
     completion_tokens: int | None = None
     tokens_estimated: bool = False
     interrupted: bool = False  # the generator failed after it had begun
+    cache: str = ""  # how the response cache gave it: hit, semantic or shared; "" where it was made
 
     @property
     def cited(self) -> tuple[int, ...]:
@@ -94,4 +121,35 @@ class Outcome:
         return tuple(sorted({marker for s in self.sentences for marker in s.markers}))
 
 
-PipelineEvent = QuestionRewritten | SourcesFound | NoticeGiven | TextWritten
+PipelineEvent = (
+    QuestionRewritten | SourcesFound | PassagesShown | NoticeGiven | TextWritten | AnswerEnded
+)
+
+
+def apply(event: PipelineEvent, outcome: Outcome) -> None:
+    """Let `outcome` have what `event` tells."""
+    match event:
+        case QuestionRewritten():
+            outcome.searched_as = event.text
+        case SourcesFound():
+            outcome.passages = event.passages
+            outcome.searched_as = outcome.searched_as or ""
+        case PassagesShown():
+            outcome.given, outcome.widened = event.given, event.widened
+            outcome.prompt_tokens, outcome.tokens_estimated = event.prompt_tokens, True
+        case NoticeGiven():
+            outcome.notices.append(event.notice)
+        case TextWritten():
+            outcome.text += event.text
+            if outcome.given:  # servers send a piece a token
+                outcome.completion_tokens = (outcome.completion_tokens or 0) + 1
+        case AnswerEnded():
+            outcome.kind, outcome.text, outcome.sentences = (
+                event.kind,
+                event.text,
+                event.sentences,
+            )
+            outcome.prompt_tokens = event.prompt_tokens
+            outcome.completion_tokens = event.completion_tokens
+            outcome.tokens_estimated = event.tokens_estimated
+            outcome.interrupted = event.interrupted

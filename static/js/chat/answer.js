@@ -16,6 +16,12 @@ const ENDED = {
   interrupted: "The answer broke off. What was written is kept.",
   failed: "The answer failed.",
 };
+// The same words are in `templates/chat/_answer.html`, for answers of before.
+const CACHED = {
+  hit: "Given before, to the same question. Regenerate asks anew.",
+  semantic: "Given before, to a question that means the same. Regenerate asks anew.",
+  shared: "Written once for this question, which was asked twice at the same time.",
+};
 
 export class Answer {
   /** `citationUrl(id)` is the address of a citation. */
@@ -115,9 +121,17 @@ export class Answer {
     for (const item of this.element.querySelectorAll(".source")) {
       item.toggleAttribute("data-cited", cited.has(Number(item.dataset.marker)));
     }
+    this.cached(frame.cache);
     this.end(frame.state, frame.error?.message ?? ENDED[frame.state]);
     this.allowFeedback();
     if (frame.hops) this.allowDetails();
+  }
+
+  /** Says where the answer is from, if it was not written for this question. */
+  cached(how) {
+    const line = this.element.querySelector(".answer-cache");
+    line.textContent = CACHED[how] ?? "";
+    line.hidden = !line.textContent;
   }
 
   /** The form came out of a template: its addresses and labels stand for no answer yet. */

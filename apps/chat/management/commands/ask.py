@@ -11,12 +11,12 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from apps.chat.errors import ChatError
-from apps.chat.pipeline import AnswerRequest, Outcome, TextWritten, answer_question
+from apps.chat.pipeline import AnswerRequest, Outcome, TextWritten, ask
 from apps.chat.services import clean_question
 from apps.documents.models import Collection
-from apps.gateway.errors import UnknownModel
+from apps.gateway.errors import GatewayError, UnknownModel
 from apps.gateway.service import find_model
-from apps.gateway.types import Model
+from apps.gateway.types import Caller, Model, Source
 from apps.telemetry.hops import Trace
 from apps.telemetry.services import record_trace
 from apps.tenants.models import Tenant
@@ -40,10 +40,13 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         request = _request(options)
+        caller = _caller(request)
         trace = Trace(tenant_id=request.tenant_id, kind="answer")
         outcome = Outcome()
         try:
-            asyncio.run(self._answer(request, trace, outcome, live=not options["json"]))
+            asyncio.run(self._answer(caller, request, trace, outcome, live=not options["json"]))
+        except GatewayError as exc:
+            raise CommandError(str(exc)) from exc
         finally:
             record_trace(trace)
         if options["json"]:
@@ -52,9 +55,15 @@ class Command(BaseCommand):
             self._print(outcome, trace)
 
     async def _answer(
-        self, request: AnswerRequest, trace: Trace, outcome: Outcome, *, live: bool
+        self,
+        caller: Caller,
+        request: AnswerRequest,
+        trace: Trace,
+        outcome: Outcome,
+        *,
+        live: bool,
     ) -> None:
-        async with aclosing(answer_question(request, trace, outcome)) as events:
+        async with aclosing(ask(caller, request, trace, outcome)) as events:
             async for event in events:
                 if live and isinstance(event, TextWritten):
                     self.stdout.write(event.text, ending="")
@@ -136,6 +145,16 @@ def _request(options: dict[str, Any]) -> AnswerRequest:
         question=question,
         collection_ids=_collection_ids(tenant, options["collection"]),
         model=model,
+    )
+
+
+def _caller(request: AnswerRequest) -> Caller:
+    """The tenant itself: whoever has the command line is bound by its limits, and no person's."""
+    return Caller(
+        tenant_id=request.tenant_id,
+        time_zone=Tenant.objects.get(id=request.tenant_id).time_zone,
+        source=Source.COMMAND,
+        collection_ids=request.collection_ids,
     )
 
 

@@ -1,0 +1,40 @@
+"""A question with its admission: what people, commands and programs ask through."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, aclosing
+
+from apps.chat.pipeline.answer import answer_question
+from apps.chat.pipeline.types import AnswerRequest, Outcome, PipelineEvent
+from apps.gateway.admission import Admission, admitted
+from apps.gateway.errors import StoreDown
+from apps.gateway.types import Caller
+from apps.telemetry.hops import Trace
+
+
+async def ask(
+    caller: Caller,
+    request: AnswerRequest,
+    trace: Trace,
+    outcome: Outcome,
+    *,
+    on_admitted: Callable[[Admission], None] | None = None,
+) -> AsyncGenerator[PipelineEvent, None]:
+    """Let the question in and answer it. Raises Limited where a limit refuses it.
+
+    With the store of limits away no model is asked, and the reader is told. `on_admitted` is
+    given the admission, for a caller that knows how the answer is broken off.
+    """
+    async with AsyncExitStack() as stack:
+        try:
+            entering = admitted(caller, request_id=trace.trace_id)
+            admission = await stack.enter_async_context(entering)
+        except StoreDown:
+            admission = None
+        if admission is not None and on_admitted is not None:
+            on_admitted(admission)
+        events = answer_question(request, trace, outcome, admission)
+        async with aclosing(events) as opened:
+            async for event in opened:
+                yield event

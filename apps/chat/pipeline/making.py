@@ -1,0 +1,237 @@
+"""Making an answer that no cache had: rewrite → embed → search → rerank → assemble → generate."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, aclosing
+
+from apps.chat.pipeline import fallback
+from apps.chat.pipeline.assemble import Prompt, assemble
+from apps.chat.pipeline.earning import earn_citations
+from apps.chat.pipeline.generate import generate
+from apps.chat.pipeline.prompts import STYLES
+from apps.chat.pipeline.rewrite import rewrite, worst_rewrite_tokens
+from apps.chat.pipeline.types import (
+    AnswerEnded,
+    AnswerRequest,
+    NoticeGiven,
+    Outcome,
+    PassagesShown,
+    PipelineEvent,
+    QuestionRewritten,
+    SourcesFound,
+    TextWritten,
+    apply,
+)
+from apps.gateway import service as gateway
+from apps.gateway.admission import Admission, Budget
+from apps.gateway.caching import CacheUse
+from apps.gateway.errors import GatewayError
+from apps.gateway.types import Call, Model
+from apps.inference.errors import InferenceError
+from apps.retrieval.context import Neighbour, read_neighbours
+from apps.retrieval.options import options_for
+from apps.retrieval.pipeline import retrieve
+from apps.retrieval.types import Notice, Retrieval
+from apps.telemetry.hops import Trace
+from apps.tenants.aio import in_thread
+
+logger = logging.getLogger(__name__)
+
+RETRIEVED_PASSAGES = 8
+GENERATOR_DOWN = Notice(
+    "generator_down",
+    "The language model cannot be reached, so the best passages are quoted as they stand.",
+)
+GENERATOR_BROKE_OFF = Notice(
+    "generator_broke_off",
+    "The language model broke off before it was done; what it had written is kept.",
+)
+LIMITS_DOWN = Notice(
+    "limits_down",
+    "The store of limits cannot be reached, so no language model is asked: the best passages are "
+    "quoted as they stand.",
+)
+
+
+async def make_answer(
+    request: AnswerRequest, trace: Trace, admission: Admission | None, use: CacheUse
+) -> AsyncGenerator[PipelineEvent, None]:
+    """The answer's events, AnswerEnded last. Money and tokens are reserved before any work."""
+    made = Outcome()
+    async with AsyncExitStack() as stack:
+        budget = None
+        if admission is not None and request.model is not None:
+            worst = await gateway.worst_case(
+                request.model,
+                prompt_tokens=request.model.context_tokens - request.model.max_tokens,
+                output_tokens=request.model.max_tokens,
+                beside=worst_rewrite_tokens(request),
+            )
+            budget = await stack.enter_async_context(admission.reserved(worst))
+        steps = _Making(request, trace, made, budget, use)
+        async with aclosing(steps.events()) as events:
+            async for event in events:
+                apply(event, made)
+                yield event
+        yield _ended(made, budget)
+        if admission is not None and made.kind == "not_found" and not made.given:
+            await asyncio.shield(admission.book(_without_a_call(request, use)))
+
+
+def _ended(made: Outcome, budget: Budget | None) -> AnswerEnded:
+    return AnswerEnded(
+        kind=made.kind,
+        text=made.text,
+        sentences=made.sentences,
+        prompt_tokens=made.prompt_tokens,
+        completion_tokens=made.completion_tokens,
+        tokens_estimated=made.tokens_estimated,
+        interrupted=made.interrupted,
+        cost_micros=budget.spent_micros if budget else 0,
+    )
+
+
+def _without_a_call(request: AnswerRequest, use: CacheUse) -> Call:
+    """An answer that took no model: it counts among the cache's misses all the same."""
+    return Call(hop="generate", model=request.model.alias if request.model else "", cache=use.note)
+
+
+class _Making:
+    """The steps of one answer. `made` is filled from the events, by the caller."""
+
+    def __init__(
+        self,
+        request: AnswerRequest,
+        trace: Trace,
+        made: Outcome,
+        budget: Budget | None,
+        use: CacheUse,
+    ) -> None:
+        self.request = request
+        self.trace = trace
+        self.made = made
+        self.budget = budget
+        self.use = use
+
+    async def events(self) -> AsyncGenerator[PipelineEvent, None]:
+        standalone = await rewrite(self.request, self.trace, self.budget)
+        if standalone.is_changed:
+            yield QuestionRewritten(standalone.text)
+        if standalone.notice is not None:
+            yield NoticeGiven(standalone.notice)
+        question = standalone.text if standalone.is_changed else self.request.question
+        found, not_found_below = await in_thread(_search, self.request, question, self.trace)
+        for notice in found.notices:
+            yield NoticeGiven(notice)
+        yield SourcesFound(found.passages)
+        best = max((passage.relevance for passage in found.passages), default=0.0)
+        if not found.passages or best < not_found_below:
+            _skip_generation(self.trace)
+            self.made.kind = "not_found"
+            yield TextWritten(_not_found_text(found))
+            return
+        async with aclosing(self._write()) as events:
+            async for event in events:
+                yield event
+
+    async def _write(self) -> AsyncGenerator[PipelineEvent, None]:
+        """Hops assemble and generate; falls back to quoting when no model can be asked."""
+        try:
+            if self.budget is None and self.request.model is not None:
+                _skip_generation(self.trace, "no admission")
+                yield NoticeGiven(LIMITS_DOWN)
+                yield self._quote()
+                return
+            prompt = await self._assemble()
+            yield PassagesShown(len(prompt.passages), prompt.widened, prompt.tokens)
+            async with aclosing(self._generate(prompt)) as events:
+                async for event in events:
+                    yield event
+        except (InferenceError, GatewayError) as exc:
+            # The code only: an upstream's message may quote the prompt.
+            logger.warning("generation failed: %s", exc.code)
+            wrote = bool(self.made.text)
+            yield NoticeGiven(GENERATOR_BROKE_OFF if wrote else GENERATOR_DOWN)
+            if wrote:
+                self.made.interrupted = True
+            else:
+                yield self._quote()
+        if self.made.kind == "generated":
+            earn_citations(self.made)
+
+    async def _assemble(self) -> Prompt:
+        with self.trace.hop("assemble") as hop:
+            model = self.request.model or gateway.find_model("")
+            prompt = await assemble(
+                question=self._question_for(model),
+                passages=self.made.passages,
+                history=self.request.history,
+                model=model,
+                count_tokens=functools.partial(gateway.count_tokens, model),
+                neighbours=await self._neighbours(model),
+            )
+            pairs = zip(prompt.passages, prompt.widened, strict=True)
+            hop.set(
+                passages=len(prompt.passages),
+                widened=sum(narrow is not wide for narrow, wide in pairs),
+                prompt_tokens=prompt.tokens,
+            )
+            return prompt
+
+    async def _neighbours(self, model: Model) -> list[Neighbour]:
+        """What stands around the passages, for a model that is shown whole ones."""
+        if STYLES[model.prompt].excerpt_chars:
+            return []
+        passages = self.made.passages[: model.passages]
+        return await in_thread(read_neighbours, tenant_id=self.request.tenant_id, passages=passages)
+
+    def _question_for(self, model: Model) -> str:
+        """As it was asked where the model sees what it was asked after; else as searched for.
+
+        A person's own words say more than a rewrite of them, but only next to the conversation:
+        "why?" alone is no question.
+        """
+        if STYLES[model.prompt].reads_history and self.request.history:
+            return self.request.question
+        return self.made.searched_as or self.request.question
+
+    async def _generate(self, prompt: Prompt) -> AsyncGenerator[PipelineEvent, None]:
+        assert self.budget is not None  # noqa: S101 - there is a model, and an admission for it
+        pieces = generate(prompt, self.made, self.trace, self.budget, self.use.note)
+        async with aclosing(pieces) as texts:
+            async for text in texts:
+                yield TextWritten(text)
+
+    def _quote(self) -> TextWritten:
+        self.made.kind = "quoted"
+        text, self.made.sentences = fallback.quote_passages(self.made.passages)
+        return TextWritten(text)
+
+
+def _search(request: AnswerRequest, question: str, trace: Trace) -> tuple[Retrieval, float]:
+    """Hops embed, search and rerank, in one thread, and the relevance below which to abstain."""
+    options = options_for(request.tenant_id)
+    found = retrieve(
+        tenant_id=request.tenant_id,
+        question=question,
+        collection_ids=request.collection_ids,
+        trace=trace,
+        limit=RETRIEVED_PASSAGES,
+        options=options,
+    )
+    return found, options.not_found_below
+
+
+def _skip_generation(trace: Trace, reason: str = "no relevant passage") -> None:
+    for name in ("assemble", "generate"):
+        with trace.hop(name) as hop:
+            hop.end_as("skipped")
+            hop.set(reason=reason)
+
+
+def _not_found_text(found: Retrieval) -> str:
+    return fallback.NOT_FOUND_TEXT if found.passages else fallback.NO_DOCUMENTS_TEXT
