@@ -592,6 +592,12 @@ OTEL_TRACES_SAMPLER_ARG = env.number(
 CURRENCY = env.currency(
     "CURRENCY", "USD", "Currency of prices, costs and budgets: a code of three letters (ISO 4217)."
 )
+WEBHOOK_ALLOW_PRIVATE = env.boolean(
+    "WEBHOOK_ALLOW_PRIVATE",
+    False,
+    "Let tenants' webhooks be at private addresses, and without TLS: only where every tenant "
+    "manager may reach whatever this machine reaches.",
+)
 
 # --- Logging: no tenant text, prompt or key ever ------------------------------------------------
 

@@ -36,7 +36,7 @@ from apps.evals.models import (
 )
 from apps.gateway.models import AlertTarget, CachedResponse, SemanticHit
 from apps.retrieval.models import EmbeddingIndex, IndexBuild, SearchProfile, SwitchOverride
-from apps.tenants.models import Invitation, Membership, Role, Tenant, User
+from apps.tenants.models import Invitation, Limit, Membership, Role, Tenant, User
 from apps.tenants.scope import tenant_scope
 from apps.tenants.services import create_key
 from apps.tenants.tokens import hash_token
@@ -51,6 +51,9 @@ def furnish(tenant: Tenant, *, manager: User, member: User) -> Arguments:
     argument that is missing here fails the test of rights: add it.
     """
     key, _ = create_key(tenant=tenant, name="Key", expires_at=None, actor=manager)
+    limit = Limit.objects.create(
+        tenant=tenant, subject="tenant", measure="documents", amount=1000, given_by="manager"
+    )
     invitation = Invitation.objects.create(
         tenant=tenant,
         email=f"guest@{tenant.slug}.example",
@@ -71,6 +74,7 @@ def furnish(tenant: Tenant, *, manager: User, member: User) -> Arguments:
         "membership_id": Membership.objects.get(tenant=tenant, user=member).id,
         "invitation_id": invitation.id,
         "key_id": key.id,
+        "limit_id": limit.id,
         "collection_id": document.collection_id,
         "document_id": document.id,
         "batch_id": document.batch_id,

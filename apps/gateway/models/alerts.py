@@ -32,7 +32,8 @@ class BudgetAlert(models.Model):
     subject = models.CharField(max_length=10)
     subject_id = models.CharField(max_length=40, blank=True)
     measure = models.CharField(max_length=20)
-    window_start = models.DateTimeField(null=True)  # null: a stock, such as documents
+    # Null: a stock, such as documents, that is still above; once it has fallen, when it rose.
+    window_start = models.DateTimeField(null=True)
     threshold = models.CharField(max_length=4)  # soft or hard
     used = models.BigIntegerField()
     limit = models.BigIntegerField()
@@ -40,7 +41,10 @@ class BudgetAlert(models.Model):
     mailed_at = models.DateTimeField(null=True)
     hooked_at = models.DateTimeField(null=True)
     attempts = models.PositiveSmallIntegerField(default=0)
-    error_code = models.CharField(max_length=60, blank=True)
+    due_at = models.DateTimeField(null=True)  # the next attempt; null: nothing is left to be done
+    # Why the last attempt of either came to nothing: a word of a fixed set.
+    mail_error = models.CharField(max_length=60, blank=True)
+    hook_error = models.CharField(max_length=60, blank=True)
 
     class Meta:
         constraints: ClassVar = [
@@ -53,6 +57,12 @@ class BudgetAlert(models.Model):
         indexes: ClassVar = [
             # The list on the limits page.
             models.Index(fields=["tenant_id", "-at"], name="budget_alert_page"),
+            # What is still to be told, of all tenants.
+            models.Index(
+                fields=["due_at"],
+                name="budget_alert_due",
+                condition=models.Q(due_at__isnull=False),
+            ),
         ]
 
     def __str__(self) -> str:
