@@ -44,7 +44,7 @@ def _within(form: forms.BaseForm, name: str, least: float, most: float, unit: st
     if value is None:
         return
     if not math.isfinite(value) or not least <= value <= most:
-        form.add_error(name, f"Give {least:g} to {most:g} {unit}.".replace("  ", " "))
+        form.add_error(name, f"Give {least:,} to {most:,} {unit}.")
 
 
 class UpstreamForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -134,7 +134,7 @@ class RouteForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean() or {}
-        _within(self, "weight", 1, 1000, "")
+        _within(self, "weight", 1, 1000, "shares")
         upstream, model = cleaned.get("upstream"), cleaned.get("model") or self.instance.model
         if upstream is not None and model is not None:
             check_kinds(model.kind, upstream.kind)
