@@ -24,7 +24,9 @@ EVALUATION = "evaluation"
 # Twice within a lease: what a killed worker held is found soon after that has run out.
 SWEEP_EVERY_S = min(30.0, settings.JOB_LEASE_S / 2)
 RESERVATIONS_EVERY_S = 30.0  # half of a reservation's lease
+ALERT_EVERY_S = 30.0  # limits that are being met
 ROLL_UP_EVERY_S = 60.0  # pages read what has come since straight from the ledger
+PROBE_EVERY_S = 5.0  # upstreams: one that has come back is tried again within 10 s
 SYNC_EVERY_S = 60.0
 BUILD_EVERY_S = 5.0  # a throttled build works for as long, and one that gave way goes on
 TEND_EVERY_S = 60.0  # indexes of large tenants, and samples of recall
@@ -103,6 +105,8 @@ app.conf.update(
             ("documents.sweep", SWEEP_EVERY_S),
             ("documents.sync_sources", SYNC_EVERY_S),
             ("evals.sweep", SWEEP_EVERY_S),
+            ("gateway.alert", ALERT_EVERY_S),
+            ("gateway.probe", PROBE_EVERY_S),
             ("gateway.sweep", RESERVATIONS_EVERY_S),
             ("gateway.roll_up", ROLL_UP_EVERY_S),
             ("gateway.sweep_cache", SCHEDULE_EVERY_S),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from celery import shared_task
 
+from apps.gateway import alerting
 from apps.gateway.admission import sweeping
 from apps.gateway.caching import sweeping as cache_sweeping
+from apps.gateway.calling import probing
 from apps.gateway.ledger import rollups
 from worker.tasks import QuietTask
 
@@ -23,3 +25,14 @@ def roll_up_task() -> None:
 @shared_task(base=QuietTask, name="gateway.sweep_cache")
 def sweep_cache_task() -> None:
     cache_sweeping.sweep()
+
+
+@shared_task(base=QuietTask, name="gateway.alert")
+def alert_task() -> None:
+    alerting.note_thresholds()
+    alerting.tell_due()
+
+
+@shared_task(base=QuietTask, name="gateway.probe")
+def probe_task() -> None:
+    probing.look_at_all()

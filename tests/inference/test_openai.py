@@ -16,7 +16,15 @@ from apps.inference import errors
 from apps.inference.generators.openai import OpenAIGenerator
 from apps.inference.generators.tokens import estimate_tokens
 from apps.inference.transport import Server
-from apps.inference.types import ChatTurn, Finished, GenerationEvent, GenerationRequest, TextDelta
+from apps.inference.types import (
+    ChatTurn,
+    Finished,
+    GenerationEvent,
+    GenerationRequest,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+)
 
 SERVER = Server("OpenAI-compatible", "http://model.test:8000/v1/", "secret-key", timeout_s=0.5)
 REQUEST = GenerationRequest((ChatTurn("user", "Say hello"),), max_tokens=20, stop=("END",), seed=3)
@@ -120,6 +128,95 @@ async def test_every_dialect_gives_the_same_answer(body: str, size: int) -> None
     assert text == "Hello"
     assert (finished.reason, finished.prompt_tokens, finished.completion_tokens) == ("stop", 9, 2)
     assert not finished.estimated
+
+
+async def events_of(body: str) -> list[GenerationEvent]:
+    client = OpenAIGenerator(SERVER, model="m", transport=answering(body))
+    async with aclosing(client.stream(REQUEST)) as stream:
+        return [event async for event in stream]
+
+
+def chunk(choice: str, rest: str = "") -> str:
+    return f'data: {{"choices":[{{"index":0,{choice}}}]{rest}}}\n\n'
+
+
+async def test_reasoning_is_told_apart_from_the_answer() -> None:
+    events = await events_of(REASONING)
+    assert events[0] == ReasoningDelta("hm")
+    assert [e.text for e in events if isinstance(e, TextDelta)] == ["Hel", "lo"]
+
+
+async def test_reasoning_alone_counts_as_output_where_the_server_gives_no_usage() -> None:
+    thought = "let me think about this " * 20
+    body = chunk(f'"delta":{{"reasoning_content":"{thought}"}}') + END
+    *_, finished = await events_of(body)
+    assert isinstance(finished, Finished)
+    assert finished.estimated
+    assert finished.completion_tokens == estimate_tokens(thought)
+
+
+async def test_calls_to_tools_pass_through_and_name_the_reason() -> None:
+    calls = '[{"index":0,"id":"c1","type":"function","function":{"name":"f","arguments":"{"}}]'
+    rest = '[{"index":0,"function":{"arguments":"}"}}]'
+    body = (
+        chunk(f'"delta":{{"role":"assistant","content":null,"tool_calls":{calls}}}')
+        + chunk(f'"delta":{{"tool_calls":{rest}}}')
+        + END
+    )
+    events = await events_of(body)
+    assert events[:2] == [
+        ToolCallDelta(tuple(json.loads(calls))),
+        ToolCallDelta(tuple(json.loads(rest))),
+    ]
+    assert isinstance(events[2], Finished)
+    # TGI, and vLLM for a named tool, end such an answer with `stop`.
+    assert events[2].reason == "tool_calls"
+    assert events[2].completion_tokens > 0
+
+
+@pytest.mark.parametrize("calls", ['["x"]', "[1]", "[[]]"])
+async def test_calls_that_are_none_are_no_chunk(calls: str) -> None:
+    with pytest.raises(errors.ProtocolError):
+        await events_of(chunk(f'"delta":{{"tool_calls":{calls}}}') + END)
+
+
+USAGE = '"usage":{"prompt_tokens":9,"completion_tokens":2%s}'
+CACHED = USAGE % ',"prompt_tokens_details":{"cached_tokens":7}'
+
+
+@pytest.mark.parametrize(
+    ("usage", "cached"),
+    [
+        (CACHED, 7),
+        (USAGE % "", 0),
+        (USAGE % ',"prompt_tokens_details":null', 0),
+        (USAGE % ',"prompt_tokens_details":{"cached_tokens":null}', 0),
+        (USAGE % "" + ',"timings":{"cache_n":5,"prompt_n":4}', 5),
+        # More than were read, or fewer than none, is nonsense that would be priced.
+        (USAGE % ',"prompt_tokens_details":{"cached_tokens":99}', 9),
+        (USAGE % ',"prompt_tokens_details":{"cached_tokens":-1}', 0),
+    ],
+)
+@pytest.mark.parametrize("alone", [True, False], ids=["no choices", "with choices"])
+async def test_cached_tokens_are_told_with_the_usage(usage: str, cached: int, alone: bool) -> None:
+    delta = '"delta":{},"finish_reason":"stop"'
+    body = HELLO + (
+        END + f'data: {{"choices":[],{usage}}}\n\n' if alone else chunk(delta, f",{usage}")
+    )
+    *_, finished = await events_of(body)
+    assert isinstance(finished, Finished)
+    assert (finished.prompt_tokens, finished.completion_tokens) == (9, 2)
+    assert finished.cached_tokens == cached
+    assert not finished.estimated
+
+
+@pytest.mark.parametrize(
+    "usage", ['{"prompt_tokens":-9,"completion_tokens":2}', '{"prompt_tokens":true}', "[]", "7"]
+)
+async def test_usage_that_is_none_is_counted_here(usage: str) -> None:
+    *_, finished = await events_of(HELLO + END + f'data: {{"choices":[],"usage":{usage}}}\n\n')
+    assert isinstance(finished, Finished)
+    assert finished.estimated
 
 
 async def test_timings_of_llamacpp_are_kept() -> None:
