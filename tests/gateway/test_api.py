@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from apps.gateway.api import routes
+from apps.gateway.api import kept_keys, routes
 from apps.gateway.api.openapi import document
+from apps.gateway.redis import client
 from apps.tenants import services
 from apps.tenants.models import ApiKey
 from tests.cast import Cast, signed_in
@@ -56,6 +57,37 @@ async def test_a_revoked_key_is_refused_at_once(cast: Cast, key: str, tgi: TgiDo
     assert (await ask("GET", "/v1/models", key=key)).status == 200
     await _in_thread(lambda: services.revoke_key(key=ApiKey.objects.get(), actor=cast.alice))
     assert (await ask("GET", "/v1/models", key=key)).status == 401
+
+
+async def test_a_key_that_was_just_used_expires_when_it_says(
+    cast: Cast, tgi: TgiDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = await _made(cast, expires_at=timezone.now() + timedelta(hours=1))
+    assert (await ask("GET", "/v1/models", key=raw)).status == 200
+    later = timezone.now() + timedelta(hours=2)
+    monkeypatch.setattr(timezone, "now", lambda: later)
+    assert (await ask("GET", "/v1/models", key=raw)).status == 401
+
+
+async def test_a_revocation_counts_though_redis_has_lost_its_data(
+    cast: Cast, key: str, tgi: TgiDouble
+) -> None:
+    assert (await ask("GET", "/v1/models", key=key)).status == 200
+    await _in_thread(lambda: services.revoke_key(key=ApiKey.objects.get(), actor=cast.alice))
+    await client().flushdb()
+    assert (await ask("GET", "/v1/models", key=key)).status == 401
+
+
+async def test_a_key_is_looked_up_once_while_none_is_revoked(
+    key: str, tgi: TgiDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await ask("GET", "/v1/models", key=key)
+
+    def fail(_: str) -> None:
+        raise AssertionError("looked up again")
+
+    monkeypatch.setattr(kept_keys, "authenticate_key", fail)
+    assert (await ask("GET", "/v1/models", key=key)).status == 200
 
 
 async def test_a_key_in_the_address_is_refused(key: str) -> None:

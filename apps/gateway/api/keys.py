@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 from apps.gateway.api.errors import ApiError
 from apps.gateway.api.exchange import Exchange
+from apps.gateway.api.kept_keys import find_key
 from apps.gateway.types import Caller, Source
-from apps.tenants.aio import in_thread
 from apps.tenants.bearer import bearer_token, refuse_key_in
 from apps.tenants.errors import KeyRefused
 from apps.tenants.models import ApiKey
-from apps.tenants.services.keys import authenticate_key
 
 # W3C trace context: version, trace, parent, flags.
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
@@ -51,7 +50,7 @@ async def holder_of(exchange: Exchange) -> KeyHolder:
     """Whoever asks. Raises KeyInAddress, KeyRefused, or ApiError where it may not use models."""
     refuse_key_in(exchange.query_values())
     raw = bearer_token(exchange.headers.get("authorization", ""))
-    key = await in_thread(authenticate_key, raw)
+    key = await find_key(raw)
     if key is None:
         raise KeyRefused(sent=True)
     if not key.may_use_models:

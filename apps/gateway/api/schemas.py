@@ -86,12 +86,8 @@ class EmbeddingRequest(Sent):
     """`POST /v1/embeddings`."""
 
     model: Name
-    input: (
-        Text
-        | Annotated[list[Text], Field(min_length=1, max_length=BATCH_MAX)]
-        | list[int]
-        | list[list[int]]
-    )
+    # Tokens in place of text are read so that they can be refused in words.
+    input: Text | Annotated[list[Text | int | list[int]], Field(max_length=BATCH_MAX)]
     encoding_format: Literal["float", "base64"] | None = None
     dimensions: Annotated[int, Field(ge=1)] | None = None
 
@@ -143,6 +139,6 @@ def _spoken(place: tuple[int | str, ...]) -> str:
     for step in place:
         if isinstance(step, int):
             path += f"[{step}]"
-        elif step.isidentifier() and step not in ("str", "int", "dict"):
+        elif step.isidentifier() and step.islower() and step not in ("str", "int", "dict"):
             path += f".{step}" if path else step
     return path

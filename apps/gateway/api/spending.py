@@ -48,7 +48,9 @@ async def spend(
     """
     report, began = CallReport(), perf_counter()
     call = Call(hop=hop, model=model.alias)
-    async with admission.reserved(worst_case(offer, model, prompt_tokens, 0)) as budget:
+    # Limits on tokens count what language models read and write: of these only the money.
+    worst = replace(worst_case(offer, model, prompt_tokens, 0), tokens=0)
+    async with admission.reserved(worst) as budget:
         try:
             result = await work(report)
             call = replace(call, usage=result.usage)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
 from django.db import transaction
@@ -17,6 +17,8 @@ from apps.tenants.tokens import hash_token, new_token
 PREFIX = "rk_"
 _SHOWN_CHARS = 12  # enough to tell keys apart in a list; 202 of the 256 bits stay unknown
 _NOTE_USE_EVERY = timedelta(minutes=1)  # a busy key would otherwise write at every request
+# Rooms above that keep what they have looked up of keys are told here when one is revoked.
+on_revoke: list[Callable[[], None]] = []
 
 
 @transaction.atomic
@@ -61,6 +63,7 @@ def revoke_key(*, key: ApiKey, actor: User) -> None:
     ).update(revoked_at=timezone.now())
     if revoked:
         _audit("api_key.revoked", key, actor)
+        transaction.on_commit(_tell)
 
 
 def authenticate_key(raw: str) -> ApiKey | None:
@@ -75,6 +78,11 @@ def authenticate_key(raw: str) -> ApiKey | None:
     if key is not None and (key.last_used_at is None or now - key.last_used_at > _NOTE_USE_EVERY):
         ApiKey.objects.filter(tenant_id=key.tenant_id, id=key.id).update(last_used_at=now)
     return key
+
+
+def _tell() -> None:
+    for tell in on_revoke:
+        tell()
 
 
 def _audit(action: str, key: ApiKey, actor: User) -> None:
