@@ -107,6 +107,8 @@ async def _rerank_at_openai(route: Route, query: str, texts: Sequence[str]) -> S
         scores = [found[index] for index in range(len(texts))]
     except (KeyError, TypeError, ValueError) as exc:
         raise _unexpected(server, "/rerank") from exc
+    if not np.isfinite(scores).all():
+        raise _unexpected(server, "/rerank")
     return Scored(scores, _told(reply) or _estimated([query] * len(texts) + list(texts)))
 
 
