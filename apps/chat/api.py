@@ -18,17 +18,25 @@ from django.utils.text import slugify
 
 from apps.chat.errors import QuestionEmpty, QuestionTooLong
 from apps.chat.frames import SNIPPET_CHARS
-from apps.chat.pipeline import AnswerRequest, Exchange, Outcome, TextWritten, answer_question
+from apps.chat.pipeline import (
+    AnswerEnded,
+    AnswerRequest,
+    Exchange,
+    Outcome,
+    TextWritten,
+    answer_question,
+    answer_trace,
+)
 from apps.chat.services import clean_question
 from apps.documents.models import Collection
 from apps.gateway.admission import Admission
-from apps.gateway.api.providers import Asked, Attached, Offered, ProviderEvent
+from apps.gateway.api.providers import Asked, Attached, Offered, ProviderEvent, Served
+from apps.gateway.calling.catalogue import load
 from apps.gateway.errors import BadRequest, UnknownModel
-from apps.gateway.service import find_model
-from apps.gateway.types import Model
+from apps.gateway.types import CacheResult, Model
+from apps.inference.errors import Interrupted
 from apps.inference.types import ChatTurn, Finished, TextDelta
 from apps.retrieval.types import Passage
-from apps.telemetry.hops import Trace
 from apps.telemetry.services import record_trace
 from apps.tenants.aio import in_scope
 from apps.tenants.models import ApiKey
@@ -54,17 +62,25 @@ class RagModels:
         self, key: ApiKey, asked: Asked, admission: Admission
     ) -> AsyncGenerator[ProviderEvent, None]:
         """The answer's text, then its citations, then how it ended."""
-        request = _request(key, asked)
-        trace = Trace(tenant_id=key.tenant_id, kind="answer", trace_id=admission.id)
-        outcome = Outcome()
+        request = _request(key, asked, await _model())
+        trace = answer_trace(admission.caller, admission.id)
+        outcome, cost_micros, told = Outcome(), 0, False
         try:
             async with aclosing(answer_question(request, trace, outcome, admission)) as events:
                 async for event in events:
                     if isinstance(event, TextWritten):
+                        if outcome.cache and not told:
+                            yield Served(CacheResult(outcome.cache))
+                        told = True
                         yield TextDelta(event.text)
+                    elif isinstance(event, AnswerEnded):
+                        cost_micros = 0 if outcome.cache else event.cost_micros
         finally:
             await in_scope(key.tenant_id, record_trace, trace)
-        yield Attached(attached(outcome, key.tenant.slug, asked.model.collection_ids[0]))
+        if outcome.interrupted:
+            raise Interrupted("The language model broke off before the answer was done. Try again.")
+        fields = attached(outcome, key.tenant.slug, asked.model.collection_ids[0])
+        yield Attached(fields, cost_micros)
         yield Finished(
             "stop",
             prompt_tokens=outcome.prompt_tokens or 0,
@@ -104,7 +120,7 @@ def _model(collection: Collection, *, named: bool) -> Offered:
     return Offered(names, collection.name, created, (collection.id,))
 
 
-def _request(key: ApiKey, asked: Asked) -> AnswerRequest:
+def _request(key: ApiKey, asked: Asked, model: Model | None) -> AnswerRequest:
     """Raises BadRequest where there is no question."""
     turns = [turn for turn in asked.turns if turn.role in ("user", "assistant")]
     if not turns or turns[-1].role != "user":
@@ -117,15 +133,16 @@ def _request(key: ApiKey, asked: Asked) -> AnswerRequest:
         tenant_id=key.tenant_id,
         question=question,
         collection_ids=asked.model.collection_ids,
-        model=_model_or_none(),
+        model=model,
         history=tuple(turns[:-1]),
         before=_exchanges(turns[:-1]),
+        anew=asked.anew,
     )
 
 
-def _model_or_none() -> Model | None:
+async def _model() -> Model | None:
     try:
-        return find_model("")
+        return (await load()).find("")
     except UnknownModel:
         return None  # passages are quoted
 

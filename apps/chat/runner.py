@@ -25,6 +25,7 @@ from apps.chat.pipeline import (
     QuestionRewritten,
     SourcesFound,
     TextWritten,
+    answer_trace,
     ask,
 )
 from apps.chat.rendering import render_answer
@@ -34,7 +35,7 @@ from apps.gateway.admission import Admission
 from apps.gateway.errors import GatewayError
 from apps.gateway.types import Outcome as CallOutcome
 from apps.retrieval.types import Notice
-from apps.telemetry.hops import Hop, Trace
+from apps.telemetry.hops import Hop
 from apps.tenants.access import Access
 from apps.tenants.aio import in_thread
 
@@ -68,7 +69,7 @@ class AnswerRun:
         self.access = access
         self.started = started
         self.outcome = Outcome()
-        self.trace = Trace(tenant_id=access.tenant.id, kind="answer", trace_id=started.answer_id)
+        self.trace = answer_trace(started.caller, started.answer_id)
         self._client_id = client_id
         self._watchers: list[Watcher] = []
         self._sequence = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from apps.chat.pipeline.answer import answer_question
-from apps.chat.pipeline.asking import ask
+from apps.chat.pipeline.asking import answer_trace, ask
 from apps.chat.pipeline.types import (
     AnswerEnded,
     AnswerRequest,
@@ -27,5 +27,6 @@ __all__ = [
     "SourcesFound",
     "TextWritten",
     "answer_question",
+    "answer_trace",
     "ask",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, aclosing
 
@@ -11,6 +12,22 @@ from apps.gateway.admission import Admission, admitted
 from apps.gateway.errors import StoreDown
 from apps.gateway.types import Caller
 from apps.telemetry.hops import Trace
+
+
+def answer_trace(caller: Caller, trace_id: uuid.UUID) -> Trace:
+    """A trace of an answer in `caller`'s name; its id is the gateway's request's as well."""
+    return Trace(
+        tenant_id=caller.tenant_id,
+        kind="answer",
+        trace_id=trace_id,
+        parent=caller.traceparent,
+        user_id=caller.user_id,
+        key_id=caller.key_id,
+        conversation_id=caller.conversation_id,
+        collection_ids=caller.collection_ids,
+        request_id=trace_id,
+        source=caller.source.value,
+    )
 
 
 async def ask(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import uuid
 from contextlib import aclosing
 from dataclasses import asdict
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from apps.chat.errors import ChatError
-from apps.chat.pipeline import AnswerRequest, Outcome, TextWritten, ask
+from apps.chat.pipeline import AnswerRequest, Outcome, TextWritten, answer_trace, ask
 from apps.chat.services import clean_question
 from apps.documents.models import Collection
 from apps.gateway.errors import GatewayError, UnknownModel
@@ -41,7 +42,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         request = _request(options)
         caller = _caller(request)
-        trace = Trace(tenant_id=request.tenant_id, kind="answer")
+        trace = answer_trace(caller, uuid.uuid4())
         outcome = Outcome()
         try:
             asyncio.run(self._answer(caller, request, trace, outcome, live=not options["json"]))
