@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+import psycopg
 import pytest
 from django.db import DatabaseError, connection, transaction
 from django.utils import timezone
@@ -15,6 +16,8 @@ from apps.gateway.ledger import selectors
 from apps.gateway.ledger.days import day_start, month_of
 from apps.gateway.ledger.selectors import Dimension, Period
 from apps.gateway.models import LedgerEntry
+from ragsite.stack.postgres import SUPERUSER
+from tests import parts
 from tests.gateway.entries import NOON, booked, medley
 
 pytestmark = pytest.mark.django_db
@@ -261,6 +264,35 @@ def test_the_ledger_is_only_added_to(statement: str) -> None:
     with pytest.raises(DatabaseError, match="only ever added to"), transaction.atomic():
         connection.cursor().execute(statement)
     assert selectors.totals(ACME, MARCH).cost_micros == 250
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_sites_role_may_not_empty_the_ledger() -> None:
+    """The tests' own clean-up may, by a grant of theirs: taken back here for a moment."""
+    booked(ACME)
+    role = connection.settings_dict["USER"]
+    url = parts.postgres.url(SUPERUSER, parts.DATABASE)
+    with psycopg.connect(url, autocommit=True) as superuser:
+        superuser.execute(f"REVOKE TRUNCATE ON gateway_ledgerentry FROM {role}")
+        try:
+            with pytest.raises(DatabaseError, match="permission denied"):
+                connection.cursor().execute("TRUNCATE gateway_ledgerentry")
+        finally:
+            superuser.execute(f"GRANT TRUNCATE ON gateway_ledgerentry TO {role}")
+    assert selectors.totals(ACME, MARCH).calls == 1
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ALTER TABLE gateway_ledgerentry DISABLE TRIGGER append_only",
+        "DROP TRIGGER append_only ON gateway_ledgerentry",
+        "DROP TABLE gateway_ledgerentry",
+    ],
+)
+def test_the_sites_role_may_not_lift_that(statement: str) -> None:
+    with pytest.raises(DatabaseError, match="must be owner"), transaction.atomic():
+        connection.cursor().execute(statement)
 
 
 def test_the_ledger_takes_no_negative_figures() -> None:

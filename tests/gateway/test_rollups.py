@@ -14,8 +14,9 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection, connections, transaction
 
-from apps.gateway.ledger import rollups, selectors
+from apps.gateway.ledger import rollups, selectors, summing
 from apps.gateway.ledger.selectors import Period
+from apps.gateway.ledger.verifying import verify
 from apps.gateway.models import (
     EVERYBODY,
     LedgerConversation,
@@ -99,8 +100,11 @@ def test_a_long_pause_is_caught_up_in_pieces(acme: Tenant, monkeypatch: pytest.M
     RollupMark.objects.update(upto_id=0)
     for table in (LedgerDay, LedgerHour, LedgerConversation):
         table.objects.all().delete()
-    monkeypatch.setattr(rollups, "BATCH", 70)
+    monkeypatch.setattr(summing, "BATCH", 70)
     assert rollups.roll_up() == 300
+    assert lines() == at_once
+    assert verify() == []
+    rollups.rebuild()
     assert lines() == at_once
 
 

@@ -71,7 +71,11 @@ def read_days(
         ) AS lines
         GROUP BY day, key ORDER BY day, key
     """  # noqa: S608 - words of ours
-    values = {"dimension": dimension, "days": period.days, "bounds": bounds(period)}
+    values: dict[str, Any] = {
+        "dimension": dimension,
+        "days": period.days,
+        "bounds": bounds(period),
+    }
     with connection.cursor() as cursor:
         cursor.execute(query, {**source.values, **values})
         found = cursor.fetchall()

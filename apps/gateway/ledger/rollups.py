@@ -25,8 +25,6 @@ from apps.gateway.models import (
 )
 from apps.tenants.models import Tenant
 
-# Rows of one transaction: a pause of hours is caught up in pieces.
-BATCH = 200_000
 # How long those who settle may have to wait for the roller, which waits for the slowest of them.
 _LOCK_TIMEOUT_MS = 50
 _PAUSE_S = 0.1
@@ -45,9 +43,8 @@ def roll_up() -> int:
     while True:
         with _held_mark() as mark:
             _follow_zones(mark)
-            batch = LedgerEntry.objects.filter(id__gt=mark.upto_id, id__lte=upto)
-            last = batch.order_by("id").values_list("id", flat=True)[BATCH - 1 : BATCH].first()
-            added += _advance(mark, upto if last is None else last)
+            # A pause of hours is caught up in pieces, each in a transaction of its own.
+            added += _advance(mark, min(upto, mark.upto_id + summing.BATCH))
             if mark.upto_id >= upto:
                 return added
 
@@ -85,8 +82,8 @@ def _follow_zones(mark: RollupMark) -> None:
             LedgerDay.objects.filter(tenant_id=tenant.id).delete()
             LedgerConversation.objects.filter(tenant_id=tenant.id).delete()
             RollupZone.objects.filter(tenant_id=tenant.id).update(time_zone=tenant.time_zone)
-            span = summing.Span(0, mark.upto_id)
-            summing.add_days(span, [tenant.id], tenant.time_zone)
+            for span in summing.Span(0, mark.upto_id).pieces():
+                summing.add_days(span, [tenant.id], tenant.time_zone)
 
 
 def _settled_id() -> int:
@@ -109,11 +106,12 @@ def _advance(mark: RollupMark, upto: int) -> int:
     """Add the rows above the mark up to `upto`, and move the mark there."""
     if upto <= mark.upto_id:
         return 0
-    span = summing.Span(mark.upto_id, upto)
-    summing.add(span, _zones(span))
+    whole = summing.Span(mark.upto_id, upto)
+    for span in whole.pieces():
+        summing.add(span, _zones(span))
     mark.upto_id = upto
     mark.save(update_fields=["upto_id"])
-    return LedgerEntry.objects.filter(id__gt=span.after, id__lte=upto).count()
+    return LedgerEntry.objects.filter(id__gt=whole.after, id__lte=upto).count()
 
 
 def _zones(span: summing.Span) -> dict[uuid.UUID, str]:

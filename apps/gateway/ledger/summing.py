@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db import connection
@@ -21,6 +21,9 @@ _DAY = "(%(days)s::date[])[width_bucket(at, %(bounds)s::timestamptz[])]"
 _HOUR = "date_trunc('hour', at, 'UTC')"
 
 
+BATCH = 200_000  # ids summed at once
+
+
 @dataclass(frozen=True)
 class Span:
     """Rows with ids above `after`, up to `upto`, and the tables that they are summed into."""
@@ -28,6 +31,11 @@ class Span:
     after: int
     upto: int
     tables: str = "gateway_ledger"  # then day, hour and conversation
+
+    def pieces(self) -> Iterator[Span]:
+        """The same in spans whose groups fit into memory."""
+        for after in range(self.after, self.upto, BATCH):
+            yield replace(self, after=after, upto=min(self.upto, after + BATCH))
 
 
 def add(span: Span, zones: Mapping[uuid.UUID, str]) -> None:

@@ -53,7 +53,8 @@ def _rollups() -> list[Difference]:
                     f"(LIKE gateway_ledger{name} INCLUDING ALL) ON COMMIT DROP"
                 )
             zones = dict(RollupZone.objects.values_list("tenant_id", "time_zone"))
-            summing.add(summing.Span(0, mark.upto_id, _DERIVED), zones)
+            for span in summing.Span(0, mark.upto_id, _DERIVED).pieces():
+                summing.add(span, zones)
             found = [
                 difference
                 for table, (name, keys, sums) in _LINES.items()
