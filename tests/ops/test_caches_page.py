@@ -55,7 +55,7 @@ def test_the_ratio_has_its_denominator_and_what_was_bypassed_is_beside_it(cast: 
     assert "26 made anew; 2 more because the cache could not be read" in words
     assert "$0.0055" in words
     assert "22 s" in words
-    assert re.search("some reason 5 a follow-up question: its answer [a-z ]+ 4", words)
+    assert re.search("Some reason 5 A follow-up question: its answer [a-z ]+ 4", words)
 
 
 def test_what_was_saved_is_not_said_to_be_nothing_where_it_is_not_known(cast: Cast) -> None:
