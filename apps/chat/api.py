@@ -62,7 +62,7 @@ class RagModels:
         self, key: ApiKey, asked: Asked, admission: Admission
     ) -> AsyncGenerator[ProviderEvent, None]:
         """The answer's text, then its citations, then how it ended."""
-        request = _request(key, asked, await _model())
+        request = _request(key, asked, await _default_model())
         trace = answer_trace(admission.caller, admission.id)
         outcome, cost_micros, told = Outcome(), 0, False
         try:
@@ -140,7 +140,7 @@ def _request(key: ApiKey, asked: Asked, model: Model | None) -> AnswerRequest:
     )
 
 
-async def _model() -> Model | None:
+async def _default_model() -> Model | None:
     try:
         return (await load()).find("")
     except UnknownModel:

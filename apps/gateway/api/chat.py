@@ -16,7 +16,14 @@ from apps.gateway.api.errors import model_not_found
 from apps.gateway.api.exchange import ClientGone, EventStream, Exchange
 from apps.gateway.api.faults import told
 from apps.gateway.api.keys import KeyHolder, holder_of
-from apps.gateway.api.providers import Asked, Attached, Provider, ProviderEvent, provider_of
+from apps.gateway.api.providers import (
+    Asked,
+    Attached,
+    Provider,
+    ProviderEvent,
+    Served,
+    provider_of,
+)
 from apps.gateway.api.schemas import ChatRequest, parse
 from apps.gateway.calling.catalogue import Catalogue, load
 from apps.gateway.types import CacheResult, Model
@@ -70,13 +77,21 @@ class ByProvider:
 
     def __init__(self, provider: Provider, key: ApiKey, asked: Asked) -> None:
         self._provider, self._key, self._asked = provider, key, asked
+        self._headers: dict[str, str] = {}
         self.collection_ids = asked.model.collection_ids
 
-    def events(self, admission: Admission) -> Events:
-        return self._provider.answer(self._key, self._asked, admission)
+    async def events(self, admission: Admission) -> Events:
+        async with aclosing(self._provider.answer(self._key, self._asked, admission)) as events:
+            async for each in events:
+                match each:
+                    case Served():
+                        self._headers["x-ragsite-cache"] = str(each.cache)
+                    case Attached():
+                        self._headers["x-ragsite-cost-micros"] = str(each.cost_micros)
+                yield each
 
     def headers(self) -> dict[str, str]:
-        return {}
+        return self._headers
 
 
 async def complete_chat(exchange: Exchange, _: str) -> None:
@@ -101,7 +116,7 @@ async def _find(holder: KeyHolder, asked: ChatRequest, *, opt_out: bool) -> Answ
     if offered is None or not holder.may_use(asked.model, *offered.names):
         raise model_not_found(asked.model)
     refuse_unsupported(asked)
-    return ByProvider(provider, holder.key, Asked(offered, turns_of(asked.messages)))
+    return ByProvider(provider, holder.key, Asked(offered, turns_of(asked.messages), anew=opt_out))
 
 
 async def _stream(
@@ -127,11 +142,7 @@ async def _write(
 ) -> None:
     before, attached = chunks.opening(), Attached()
     async for each in events:
-        if before:
-            cost_comes_later = {"x-ragsite-cost-micros"}
-            exchange.reply_headers.update(
-                {k: v for k, v in answering.headers().items() if k not in cost_comes_later}
-            )
+        data = b""
         match each:
             case TextDelta():
                 data = chunks.text(each)
@@ -140,7 +151,7 @@ async def _write(
             case ToolCallDelta():
                 data = chunks.calls(each)
             case Attached():
-                attached, data = each, b""
+                attached = each
             case Finished():
                 # What is left is to book it: a client that leaves now has its answer.
                 exchange.finished = True
@@ -148,8 +159,16 @@ async def _write(
                 await stream.end()
                 continue
         if data:
+            if before:
+                _tell_cache(exchange, answering)
             await stream.write(before + data)
             before = b""
+
+
+def _tell_cache(exchange: Exchange, answering: Answering) -> None:
+    """What is known before the first text; the cost comes later than headers can."""
+    told = answering.headers()
+    exchange.reply_headers.update({k: v for k, v in told.items() if k == "x-ragsite-cache"})
 
 
 async def _whole(

@@ -81,8 +81,8 @@ def _holds(kept: _Kept, word: bytes) -> bool:
 async def _word() -> bytes:
     """The word in force; a new one where Redis has lost it, never the same as before."""
     async with translated():
-        found: bytes | None = await client().get(_WORD)
+        found = await client().get(_WORD)
         if found is None:
             await client().set(_WORD, uuid.uuid4().hex, nx=True)
             found = await client().get(_WORD)
-    return found or b""
+    return found.encode() if isinstance(found, str) else found or b""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from apps.gateway.admission import Admission
+from apps.gateway.types import CacheResult
 from apps.inference.types import ChatTurn, GenerationEvent
 from apps.tenants.models import ApiKey
 
@@ -26,10 +27,18 @@ class Offered:
 
 
 @dataclass(frozen=True)
+class Served:
+    """The answer comes from a cache: told before its text."""
+
+    cache: CacheResult
+
+
+@dataclass(frozen=True)
 class Attached:
     """Fields beside the answer's text: of the last chunk, or of the message."""
 
     fields: Mapping[str, Any] = field(default_factory=dict)
+    cost_micros: int = 0
 
 
 @dataclass(frozen=True)
@@ -38,9 +47,10 @@ class Asked:
 
     model: Offered
     turns: tuple[ChatTurn, ...]
+    anew: bool = False  # the client wants no answer that was given before
 
 
-ProviderEvent = GenerationEvent | Attached
+ProviderEvent = GenerationEvent | Served | Attached
 
 
 class Provider(Protocol):
@@ -59,7 +69,10 @@ class Provider(Protocol):
     def answer(
         self, key: ApiKey, asked: Asked, admission: Admission
     ) -> AsyncGenerator[ProviderEvent, None]:
-        """TextDelta, at most one Attached, then one Finished. It reserves what it spends."""
+        """Served where a cache had it, TextDelta, one Attached, then one Finished.
+
+        It reserves what it spends.
+        """
         ...
 
 
