@@ -47,15 +47,16 @@ async def postgres_away() -> AsyncIterator[None]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits for a store that is away waits for tenths of a second rather than seconds."""
-    from apps.gateway.admission import admission, budget
+    from apps.gateway.admission import admission, budget, rules
 
     monkeypatch.setattr(admission, "_PATIENCE_S", 0.5)
     monkeypatch.setattr(budget, "_PATIENCE_S", 0.5)
+    monkeypatch.setattr(rules, "_PATIENCE_S", 0.5)
     monkeypatch.setattr(_pool(), "timeout", 0.2)
 
 
 def _shut() -> None:
-    with _superuser() as connection:
+    with superuser() as connection:
         _allow_connections(connection, allowed=False)
         connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
@@ -65,7 +66,7 @@ def _shut() -> None:
 
 
 def _open() -> None:
-    with _superuser() as connection:
+    with superuser() as connection:
         _allow_connections(connection, allowed=True)
     # It finds the broken ones out one request at a time otherwise.
     _pool().check()
@@ -84,7 +85,7 @@ def _allow_connections(connection: psycopg.Connection, *, allowed: bool) -> None
 
 
 @contextmanager
-def _superuser() -> Iterator[psycopg.Connection]:
-    url = parts.postgres.url(SUPERUSER, "postgres")
+def superuser(database: str = "postgres") -> Iterator[psycopg.Connection]:
+    url = parts.postgres.url(SUPERUSER, database)
     with psycopg.connect(url, autocommit=True) as connection:
         yield connection

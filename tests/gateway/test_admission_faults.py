@@ -6,6 +6,8 @@ from __future__ import annotations
 import asyncio
 import random
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -20,8 +22,14 @@ from apps.gateway.redis import client
 from apps.gateway.types import Caller
 from apps.tenants.aio import in_thread
 from apps.tenants.models import Measure
+from tests import parts
 from tests.cast import Cast
-from tests.gateway.outages import impatient, postgres_away, redis_away  # noqa: F401 - a fixture
+from tests.gateway.outages import (  # noqa: F401 - a fixture
+    impatient,
+    postgres_away,
+    redis_away,
+    superuser,
+)
 from tests.gateway.spending import (
     MONEY,
     a_micro_a_token,
@@ -155,7 +163,7 @@ async def test_sweeping_and_settling_at_once_book_each_token_once(
         await in_thread(let_expire)
         settlement = budgets.Settlement(call_of(50))
         await asyncio.gather(in_thread(sweep), in_thread(budgets.settle, hold, settlement))
-        await in_thread(budgets.release, hold)
+        await in_thread(budgets.release, hold.id)
     assert await in_thread(counted, cast.acme) == (500, 0)
     assert await in_thread(booked, cast.acme) == (500, 500)
 
@@ -223,6 +231,46 @@ async def test_postgres_away_before_the_limits_were_read(cast: Cast, caller: Cal
         with pytest.raises(StoreDown):
             async with admitted(caller):
                 pytest.fail("let in without its limits known")
+
+
+@contextmanager
+def locked(statement: str) -> Iterator[None]:
+    """Another session has taken a lock and does not give it back."""
+    with superuser(parts.DATABASE) as session, session.transaction():
+        session.execute(statement)  # type: ignore[call-overload]
+        yield
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_database_that_does_not_answer_is_not_waited_for_at_the_door(
+    cast: Cast, caller: Caller
+) -> None:
+    with locked("LOCK TABLE tenants_limit"), pytest.raises(StoreDown):
+        async with admitted(caller):
+            pytest.fail("let in without its limits known")
+
+
+async def test_a_counter_that_somebody_holds_is_not_waited_for(
+    cast: Cast, caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budgets, "LOCK_TIMEOUT_MS", 50)
+    async with admitted(caller) as admission:
+        async with admission.reserved(WORST):
+            pass
+        with locked("SELECT FROM gateway_budgetcounter FOR UPDATE"), pytest.raises(StoreDown):
+            async with admission.reserved(WORST):
+                pytest.fail("let spend without its budget known")
+    await nothing_is_held(cast)
+
+
+async def test_a_call_that_is_settled_after_the_release_is_booked(
+    cast: Cast, caller: Caller
+) -> None:
+    async with admitted(caller) as admission, admission.reserved(WORST) as budget:
+        pass
+    assert await budget.settle(call_of(30)) == 30
+    await nothing_is_held(cast)
+    await all_is_booked(cast)
 
 
 @pytest.mark.usefixtures("impatient")

@@ -73,7 +73,10 @@ def wait_for_its_last_statements() -> None:
     """PostgreSQL carries to its end what a client that is gone had asked for."""
     others = "SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND state <> %s"
     with connection.cursor() as cursor:
-        while cursor.execute(others, ["idle"]) or cursor.fetchone()[0]:
+        while True:
+            cursor.execute(others, ["idle"])
+            if cursor.fetchone() == (0,):
+                return
             time.sleep(0.02)
 
 

@@ -73,7 +73,7 @@ class Life:
 
     def release(self) -> None:
         if self.holds:
-            budgets.release(self.holds.pop(self.chance.randrange(len(self.holds))))
+            budgets.release(self.holds.pop(self.chance.randrange(len(self.holds))).id)
 
     def expire(self) -> None:
         for hold in self.holds:
@@ -103,7 +103,7 @@ def test_counters_are_the_ledgers_sums(
         made.update({hold.request_id: hold for hold in life.holds})
         agree(made)
     for hold in life.holds:
-        budgets.release(hold)
+        budgets.release(hold.id)
     agree(made)
     assert not Reservation.objects.exists()
     assert BudgetCounter.objects.aggregate(Sum("reserved"))["reserved__sum"] == 0

@@ -42,6 +42,7 @@ class Budget:
         self._noted: Call | None = None
         self._lost_is_left_out = False
         self._unbooked = False
+        self._released = False
         # Settling, renewing and releasing come one after another.
         self._in_order = asyncio.Lock()
 
@@ -61,7 +62,8 @@ class Budget:
     async def settle(self, call: Call) -> int:
         """Book a call that has ended: a ledger row and the counters, in one transaction.
 
-        The micros it cost. It is carried through even where the caller is cancelled. While
+        The micros it cost. A cancelled caller may come here only after the release: booked all
+        the same. It is carried through even where the caller is cancelled. While
         PostgreSQL is away this waits for 5 s and returns 0; the booking itself is tried for ten
         minutes, and after that left to the sweeper.
         """
@@ -74,7 +76,7 @@ class Budget:
 
     async def renew(self) -> None:
         """Hold the reservation for another lease, with the call in flight. Raises StoreDown."""
-        if self._hold is None or self._in_order.locked():
+        if self._hold is None or self._released or self._in_order.locked():
             return  # it is being settled or released
         async with self._in_order:
             await in_thread(budgets.renew, self._hold, self._noted)
@@ -82,11 +84,11 @@ class Budget:
     async def release(self) -> None:
         """Give back what is still reserved, once whatever is being settled has been."""
         async with self._in_order:
-            hold, self._hold = self._hold, None
-            if hold is None or self._unbooked:
+            self._released = True
+            if self._hold is None or self._unbooked:
                 return  # what could not be booked is left to the sweeper, with its reservation
             try:
-                await in_thread(budgets.release, hold)
+                await in_thread(budgets.release, self._hold.id)
             except StoreDown:
                 logger.warning("request %s: its reservation waits to be swept", self.admission.id)
 

@@ -108,10 +108,10 @@ def settle(hold: Hold, settlement: Settlement) -> int:
     return settlement.cost_micros
 
 
-def release(hold: Hold) -> None:
+def release(reservation_id: uuid.UUID) -> None:
     """Give back what is still reserved; nothing is, where it was swept. Raises StoreDown."""
     with stored(), connection.cursor() as cursor:
-        cursor.execute("SELECT gateway_release(%s)", [hold.id])
+        cursor.execute("SELECT gateway_release(%s)", [reservation_id])
 
 
 def renew(hold: Hold, call: Call | None) -> None:
@@ -137,17 +137,16 @@ def book_unspent(caller: Caller, request_id: uuid.UUID, settlement: Settlement) 
 
 
 def settle_lost(row: Reservation) -> None:
-    """End a reservation whose process died: its call is booked as lost, the rest released.
+    """Book the call of a reservation whose process died as lost, if one was noted.
 
     Within the sweeper's transaction, which holds the row.
     """
     caller, request_id = notes.unpack_request(row)
-    hold = Hold(row.id, caller, request_id, row.month_start, row.day_start, row.started_at)
     call = notes.unpack_lost_call(row)
     if call is not None:
+        hold = Hold(row.id, caller, request_id, row.month_start, row.day_start, row.started_at)
         booked = book(caller, request_id, call, _price_of(call))
         _count(hold, call, booked.cost_micros)
-    release(hold)
 
 
 def tokens_counted(call: Call) -> int:

@@ -15,10 +15,10 @@ _STATEMENT_TIMEOUT_MS = 5_000
 
 @contextmanager
 def stored() -> Iterator[None]:
-    """PostgreSQL's absence, and its time limits, as StoreDown."""
+    """PostgreSQL's absence, its time limits and those of who waits for it, as StoreDown."""
     try:
         yield
-    except (OperationalError, InterfaceError) as exc:
+    except (OperationalError, InterfaceError, TimeoutError) as exc:
         raise StoreDown(
             "The store of budgets cannot be reached, so nothing is let through that could overrun "
             "them. Try again in a moment."

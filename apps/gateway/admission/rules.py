@@ -8,6 +8,7 @@ read anew and a new word is set, never the same as before.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import uuid
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ logger = logging.getLogger(__name__)
 
 # A change that could not be announced, because Redis was away, holds after as long.
 _OLDEST_S = 30.0
+_PATIENCE_S = 5.0
 _MOST_CALLERS = 4096  # about 1 kB each
 _Who = tuple[uuid.UUID, int | None, uuid.UUID | None]
 _kept: dict[_Who, Rules] = {}
@@ -66,10 +68,9 @@ def kept_rules(caller: Caller) -> Rules | None:
 async def read_rules(caller: Caller, epoch: str | None = None) -> Rules:
     """Read them anew. The epoch comes first: a change between the two is seen next time."""
     epoch = epoch or await _current_epoch(caller)
+    reading = in_thread(limits_for, caller.tenant_id, user_id=caller.user_id, key_id=caller.key_id)
     with stored():
-        limits = await in_thread(
-            limits_for, caller.tenant_id, user_id=caller.user_id, key_id=caller.key_id
-        )
+        limits = await asyncio.wait_for(reading, _PATIENCE_S)
     if len(_kept) >= _MOST_CALLERS:
         _kept.clear()
     rules = _kept[_who(caller)] = Rules(epoch, limits, monotonic())
