@@ -14,15 +14,15 @@ from apps.gateway.calling import CallReport, generate
 from apps.gateway.errors import GatewayError
 from apps.gateway.types import CacheNote, Call, Model, Outcome, Usage
 from apps.inference.errors import InferenceError, TimedOut
-from apps.inference.generators.tokens import estimate_tokens, template_tokens
-from apps.inference.types import Finished, GenerationEvent, GenerationRequest, TextDelta
+from apps.inference.generators.tokens import estimate_tokens, prompt_text, template_tokens
+from apps.inference.types import Finished, GenerationEvent, GenerationRequest
 
 Hop = Literal["generate", "rewrite"]
 
 
 def prompt_estimate(request: GenerationRequest) -> int:
     """An upper estimate of the prompt's tokens."""
-    return template_tokens(request.turns) + sum(estimate_tokens(t.content) for t in request.turns)
+    return template_tokens(request.turns) + estimate_tokens(prompt_text(request))
 
 
 @dataclass
@@ -99,7 +99,8 @@ async def metered(
 ) -> AsyncGenerator[GenerationEvent, None]:
     """The events of one call; a ledger row when it has ended, whichever way.
 
-    `prompt_tokens`: where the caller has counted them. `report` is filled as it goes. Raises what `calling.generate` raises.
+    `prompt_tokens`: where the caller has counted them. `report` is filled as it goes. Raises what
+    `calling.generate` raises.
     """
     counted = prompt_estimate(request) if prompt_tokens is None else prompt_tokens
     meter = Meter(hop, model.alias, counted, cache or CacheNote(), report or CallReport())
@@ -107,7 +108,7 @@ async def metered(
         async with aclosing(generate(model, request, meter.report)) as events:
             async for event in events:
                 meter.see(event)
-                if isinstance(event, TextDelta):
+                if not isinstance(event, Finished):
                     budget.note(meter.call(Outcome.LOST))
                 yield event
     except (InferenceError, GatewayError) as exc:

@@ -12,9 +12,10 @@ import pytest
 from pytest_django import Settings
 from redis import Redis
 
-from apps.gateway.calling import CallReport, attempts, count_tokens, embed, rerank
+from apps.gateway.calling import CallReport, attempts, embed, rerank
 from apps.gateway.errors import BadRequest, StoreDown
 from apps.gateway.redis import PREFIX
+from apps.gateway.service import count_tokens
 from apps.gateway.types import Model, ModelKind, Route, Upstream, UpstreamKind
 from apps.inference import errors, registry
 from apps.inference.generators.tokens import estimate_tokens

@@ -5,6 +5,5 @@ from __future__ import annotations
 from apps.gateway.calling.generating import generate
 from apps.gateway.calling.reports import CallReport, Embedded, Scored
 from apps.gateway.calling.texts import embed, rerank
-from apps.gateway.calling.upstreams import count_tokens
 
-__all__ = ["CallReport", "Embedded", "Scored", "count_tokens", "embed", "generate", "rerank"]
+__all__ = ["CallReport", "Embedded", "Scored", "embed", "generate", "rerank"]

@@ -5,12 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 
 from apps.gateway.errors import BadRequest
-from apps.gateway.types import Model, Route, Upstream
+from apps.gateway.types import Route, Upstream
 from apps.inference.embedders.tei import TeiEmbedder
-from apps.inference.errors import InferenceError
 from apps.inference.generators.openai import OpenAIGenerator
 from apps.inference.generators.tgi import TgiGenerator
-from apps.inference.generators.tokens import estimate_tokens
 from apps.inference.registry import get_embedder, get_reranker
 from apps.inference.rerankers.tei import TeiReranker
 from apps.inference.transport import Server
@@ -61,16 +59,3 @@ def _tei_embedder(upstream: Upstream) -> TeiEmbedder:
 @lru_cache(maxsize=64)
 def _tei_reranker(upstream: Upstream) -> TeiReranker:
     return TeiReranker(server_of(upstream))
-
-
-async def count_tokens(model: Model, text: str) -> int:
-    """Tokens of `text` in the model's vocabulary, or an upper estimate.
-
-    Asked of the first upstream that answers; the routes of a model share its vocabulary.
-    """
-    for route in model.routes:
-        try:
-            return await generator_of(route).count_tokens(text)
-        except InferenceError:
-            continue
-    return estimate_tokens(text)
