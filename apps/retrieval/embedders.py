@@ -34,6 +34,11 @@ def embedder_of(index: EmbeddingIndex) -> Embedder:
     return embedder_by(index.embedder)
 
 
+def query_prompt_of(index: EmbeddingIndex) -> str:
+    """What the index's model is given before a question."""
+    return index.embedder.query_prompt if index.embedder else settings.EMBEDDING_QUERY_PROMPT
+
+
 def reranker_of(index: EmbeddingIndex | None) -> Reranker | None:
     """The reranker for questions searched in the index; None where it is switched off."""
     if index is None or index.embedder is None:

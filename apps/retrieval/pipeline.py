@@ -51,6 +51,7 @@ def retrieve(
         options=options or options_for(tenant_id),
         narrowed=narrowed or SearchFilter(),
         index=index or selectors.active_index(tenant_id),
+        measured=trace.source == "evaluation",
     )
     with trace.hop("embed") as hop:
         embed(search, hop)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from time import perf_counter
+
 from apps.documents.tokens import estimate_tokens
 from apps.inference.errors import InferenceError
-from apps.retrieval import embedders
+from apps.inference.types import Embedder, Vectors
+from apps.retrieval import embedders, embedding_cache
+from apps.retrieval.embedding_cache import Lookup, Question
 from apps.retrieval.hops.state import Search, degrade, skip
+from apps.retrieval.models import EmbeddingIndex
 from apps.retrieval.types import Notice
-from apps.retrieval.uses import counted
-from apps.telemetry.hops import Hop
+from apps.telemetry.hops import Hop, ModelUse
 
 EMBEDDER_DOWN = Notice(
     "embedder_down",
@@ -38,8 +42,54 @@ def embed(search: Search, hop: Hop) -> None:
             hop.end_as("degraded", "index_behind")
             search.notices.append(INDEX_BEHIND)
             return None
-        with counted(hop, "embed", index.model_id, estimate_tokens(search.question)):
-            search.vector = embedder.embed_query(search.question)
+        search.vector = _vector(search, index, embedder, hop)
     except InferenceError as exc:
         degrade(search, hop, exc, EMBEDDER_DOWN)
     return None
+
+
+def _vector(search: Search, index: EmbeddingIndex, embedder: Embedder, hop: Hop) -> Vectors:
+    """From the cache, or by the model; booked either way."""
+    start = perf_counter()
+    question = Question(
+        tenant_id=search.tenant_id,
+        model_id=index.model_id,
+        dimensions=index.dimensions,
+        prompt=embedders.query_prompt_of(index),
+        text=search.question,
+    )
+    found = embedding_cache.look_up(question, bypass="evaluation" if search.measured else "")
+    hop.set(cache=found.result, tokens=estimate_tokens(search.question))
+    if found.vector is not None:
+        hop.end_as("cached")
+        _book(hop, found, start)
+        return found.vector
+    error_code = ""
+    try:
+        embedding_began = perf_counter()
+        vector = embedder.embed_query(search.question)
+        embed_ms = (perf_counter() - embedding_began) * 1000
+    except InferenceError as exc:
+        error_code = exc.code
+        raise
+    finally:
+        _book(hop, found, start, error_code)
+    if found.result == "miss":
+        embedding_cache.keep(question, vector, embed_ms)
+    return vector
+
+
+def _book(hop: Hop, found: Lookup, start: float, error_code: str = "") -> None:
+    total_ms = (perf_counter() - start) * 1000
+    hop.used(
+        ModelUse(
+            kind="embed",
+            model=str(hop.attributes["model"]),
+            tokens=0 if error_code else int(hop.attributes["tokens"]),
+            total_ms=total_ms,
+            cache=found.result,
+            cache_reason=found.reason,
+            saved_ms=max(0.0, found.embed_ms - total_ms),
+            error_code=error_code,
+        )
+    )

@@ -33,6 +33,7 @@ class Search:
     options: SearchOptions
     narrowed: SearchFilter
     index: EmbeddingIndex | None  # all hops search this one, whatever becomes active meanwhile
+    measured: bool = False  # every hop does its work: nothing comes out of a cache
     words: list[Word] = field(default_factory=list)
     vector: Vectors | None = None  # None: search by words only
     documents: Narrowed = field(default_factory=Narrowed)  # `narrowed`, resolved
