@@ -15,6 +15,7 @@ from django.db import OperationalError, connection, transaction
 from psycopg.errors import LockNotAvailable
 
 from apps.gateway.ledger import summing
+from apps.gateway.ledger.counters import different_counters, recount
 from apps.gateway.models import (
     LedgerConversation,
     LedgerDay,
@@ -52,6 +53,8 @@ def roll_up() -> int:
 def rebuild() -> int:
     """Derive everything again, in one transaction: pages show the old figures until it ends.
 
+    Of the running windows' counters, those of tenants whose counters differ.
+
     Returns how many rows of the ledger are in it. Raises Busy.
     """
     upto = settled_id()
@@ -59,7 +62,11 @@ def rebuild() -> int:
         for table in (LedgerDay, LedgerHour, LedgerConversation, RollupZone):
             table.objects.all().delete()
         mark.upto_id = 0
-        return _advance(mark, upto)
+        added = _advance(mark, upto)
+    differing = {each.tenant_id for each in different_counters()}
+    for tenant in Tenant.objects.filter(id__in=differing):
+        recount(tenant)
+    return added
 
 
 def settled_id() -> int:
@@ -84,6 +91,8 @@ def _follow_zones(mark: RollupMark) -> None:
             RollupZone.objects.filter(tenant_id=tenant.id).update(time_zone=tenant.time_zone)
             for span in summing.Span(0, mark.upto_id).pieces():
                 summing.add_days(span, [tenant.id], tenant.time_zone)
+            # Again: what was in flight when it moved has been counted in the old windows.
+            recount(tenant)
 
 
 def _settled_id() -> int:

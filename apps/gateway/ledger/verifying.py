@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from django.db import connection, transaction
-from django.utils import timezone
 
 from apps.gateway.ledger import summing
-from apps.gateway.ledger.days import Period, day_of, month_of
+from apps.gateway.ledger.counters import different_counters
 from apps.gateway.ledger.measures import SUMS
 from apps.gateway.models import RollupMark, RollupZone
-from apps.tenants.models import Tenant
 
 _DERIVED = "derived_ledger"
 _LINES = {
@@ -22,10 +19,6 @@ _LINES = {
     "hours": ("hour", ("tenant_id", "dimension", "hour", "key"), tuple(SUMS)),
     "conversations": ("conversation", ("tenant_id", "day", "conversation_id"), ("cost_micros",)),
 }
-# A request counts in the window that it began in and by its process's clock; its rows are dated
-# when they end, by the database's. Within these of a window's begin both are right.
-_LATEST = "15 minutes"
-_SKEW = "1 minute"
 
 
 @dataclass(frozen=True)
@@ -84,57 +77,8 @@ def _different(
     ]
 
 
-_COUNTERS = """
-    WITH spans AS (
-        SELECT * FROM unnest(%(tenants)s::uuid[], %(measures)s::text[], %(starts)s::timestamptz[],
-                             %(ends)s::timestamptz[]) AS t(tenant_id, measure, starts, ends)
-    ), entries AS (
-        SELECT spans.tenant_id, measure, starts, user_id, key_id,
-            CASE WHEN measure = 'micros' THEN cost_micros
-                 WHEN hop IN ('generate', 'rewrite') THEN prompt_tokens + output_tokens
-                 ELSE 0 END AS amount,
-            at >= starts + %(latest)s::interval AS certain
-        FROM spans JOIN gateway_ledgerentry AS entry ON entry.tenant_id = spans.tenant_id
-            AND at >= starts - %(skew)s::interval AND at < ends
-    ), sums AS (
-        SELECT tenant_id, measure, starts AS window_start, subject, subject_id,
-            sum(amount)::bigint AS most,
-            coalesce(sum(amount) FILTER (WHERE certain), 0)::bigint AS least
-        FROM entries, LATERAL (
-            VALUES ('tenant', ''), ('member', user_id::text), ('key', key_id::text)
-        ) AS whose(subject, subject_id)
-        WHERE subject_id IS NOT NULL
-        GROUP BY tenant_id, measure, starts, subject, subject_id
-    ), counters AS (
-        SELECT tenant_id, measure, window_start, subject, subject_id, used
-        FROM gateway_budgetcounter JOIN spans USING (tenant_id, measure)
-        WHERE window_start = starts
-    )
-    SELECT tenant_id, subject, subject_id, measure, window_start, used, most
-    FROM sums FULL JOIN counters USING (tenant_id, measure, window_start, subject, subject_id)
-    WHERE coalesce(used, 0) NOT BETWEEN coalesce(least, 0) AND coalesce(most, 0)
-    ORDER BY 1, 2, 3, 4
-"""
-
-
 def _counters() -> list[Difference]:
-    """The running windows' counters against the ledger, in one statement."""
-    now = timezone.now()
-    spans = [
-        (tenant.id, measure, period.begins, period.ends)
-        for tenant in Tenant.objects.only("id", "time_zone")
-        for measure, period in _windows(now, tenant.time_zone)
+    return [
+        Difference("counters", f"{each.tenant_id} {each.where}", each.used, each.ledger)
+        for each in different_counters()
     ]
-    columns: list[list[Any]] = [list(column) for column in zip(*spans, strict=True)] or [[]] * 4
-    values = dict(zip(("tenants", "measures", "starts", "ends"), columns, strict=True))
-    with connection.cursor() as cursor:
-        cursor.execute(_COUNTERS, {**values, "latest": _LATEST, "skew": _SKEW})
-        return [
-            Difference("counters", f"{tenant_id} {subject} {subject_id} {measure} {start}", *sums)
-            for tenant_id, subject, subject_id, measure, start, *sums in cursor.fetchall()
-        ]
-
-
-def _windows(now: datetime, time_zone: str) -> list[tuple[str, Period]]:
-    today = day_of(now, time_zone)
-    return [("micros", month_of(now, time_zone)), ("tokens", Period(today, today, time_zone))]

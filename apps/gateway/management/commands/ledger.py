@@ -17,7 +17,7 @@ _SHOWN = 20
 class Command(BaseCommand):
     help = (
         "verify: compare rollups and the running windows' budget counters with the ledger; ends "
-        "with 1 where one differs. rebuild: derive the rollups again; pages stay right meanwhile."
+        "with 1 where one differs. rebuild: derive them again; pages stay right meanwhile."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -49,14 +49,10 @@ class Command(BaseCommand):
         more = len(found) - _SHOWN
         if more > 0:
             self.stdout.write(f"and {more} more")
-        mend = (
-            " Counters are moved with each settlement and are not derived again: look for writes "
-            "past the gateway."
-            if any(difference.table == "counters" for difference in found)
-            else " `manage.py ledger rebuild` derives the rollups again."
-        )
         raise CommandError(
-            f"{len(found)} lines are not what the ledger says.{mend}", returncode=DIFFERS
+            f"{len(found)} lines are not what the ledger says. `manage.py ledger rebuild` derives "
+            "them again.",
+            returncode=DIFFERS,
         )
 
 
