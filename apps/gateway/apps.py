@@ -11,11 +11,14 @@ class GatewayConfig(AppConfig):
     def ready(self) -> None:
         from apps.gateway.admission.rules import limits_changed
         from apps.gateway.api.kept_keys import keys_changed
+        from apps.gateway.ledger.counters import recount
         from apps.gateway.ledger.traces import book_uses
         from apps.telemetry.services import on_uses
         from apps.tenants.limits import on_change
         from apps.tenants.services.keys import on_revoke
+        from apps.tenants.services.tenants import on_move
 
         on_change.append(limits_changed)
         on_revoke.append(keys_changed)
+        on_move.append(recount)
         on_uses.append(book_uses)
