@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -80,7 +79,3 @@ def booked(tenant: Tenant, **more: Any) -> tuple[int, int]:
 def let_expire() -> None:
     """As if the processes of all reservations had been silent for longer than the lease."""
     Reservation.objects.update(expires_at=datetime(2020, 1, 1, tzinfo=UTC))
-
-
-def request_id() -> uuid.UUID:
-    return uuid.uuid4()
