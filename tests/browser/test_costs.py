@@ -17,10 +17,13 @@ from playwright.sync_api import Page, expect
 
 from apps.ops.money import format_money
 from tests.browser.conftest import NewVisitor
+from tests.browser.pages import Chat
 from tests.browser.test_looks import PHONE, check_width
-from tests.running_stack import Stack
+from tests.flows.library import Library
+from tests.running_stack import Stack, eventually
 
 DAYS = 7
+QUESTION = "How deep is the well at Sallow?"
 # Through the service that books calls: priced ones, one without a price, some that a cache spared.
 BOOK = """
 import uuid
@@ -244,6 +247,32 @@ def test_the_cache_page_shows_what_the_ledger_adds_up_to(visit: NewVisitor, ledg
 
     while_nothing_is_booked(ledger, look)
     visitor.shoot("caches")
+
+
+def test_a_question_that_is_asked_twice_is_paid_once(
+    visit: NewVisitor, ledger: Ledger, library: Library
+) -> None:
+    """From the chat to the page: the second answer is in the ledger as one that cost nothing."""
+    library.add("well.md", "# Well\n\nThe well at Sallow is forty ells deep.\n")
+    page = visit("corpus-admin").page
+    for _ in range(2):
+        Chat(page, library).ask_and_wait(QUESTION)
+    query = """
+        SELECT cache, upstream <> '', prompt_tokens + output_tokens > 0 FROM gateway_ledgerentry
+        WHERE hop = 'generate' AND collection_ids = ARRAY[%s::uuid] ORDER BY id
+    """
+    stack = ledger.stack
+    eventually(
+        lambda: len(stack.rows(query, library.id)) == 2, within_s=20, what="both to be booked"
+    )
+    first, second = stack.rows(query, library.id)
+    assert first == ("miss", True, True)
+    assert second == ("hit", False, False)
+    manager = visit("manager").page
+    manager.goto(f"{stack.tenant_url}/costs/")
+    expect(
+        manager.locator("#table-collection tbody th").filter(has_text=library.name)
+    ).to_have_count(1)
 
 
 def test_operations_see_all_and_a_phone_shows_all(visit: NewVisitor, ledger: Ledger) -> None:
