@@ -12,26 +12,16 @@ from django.core.validators import validate_email
 
 from apps.gateway.alerting.addresses import URL_MAX_CHARS
 from apps.gateway.alerting.targets import EMAILS_MAX
+from apps.ops.limits import MEASURES
 from apps.tenants.amounts import parse_amount
 from apps.tenants.errors import LimitRefused
 from apps.tenants.models import Measure, Subject
-
-# In the order in which people look for them.
-_MEASURES = (
-    Measure.MICROS_PER_MONTH,
-    Measure.TOKENS_PER_DAY,
-    Measure.DOCUMENTS,
-    Measure.STORAGE_BYTES,
-    Measure.REQUESTS_PER_MINUTE,
-    Measure.TOKENS_PER_MINUTE,
-    Measure.CONCURRENT_CALLS,
-)
 
 
 class GivenLimitForm(forms.Form):
     """A limit that operations give a tenant."""
 
-    measure = forms.ChoiceField(label="What", choices=[(m.value, m.label) for m in _MEASURES])
+    measure = forms.ChoiceField(label="What", choices=[(m.value, m.label) for m in MEASURES])
     amount = forms.CharField(
         label="At most",
         max_length=40,

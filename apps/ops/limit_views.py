@@ -9,6 +9,7 @@ from typing import Any
 from django.contrib import messages
 from django.core.cache import cache
 from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -122,7 +123,7 @@ def test_alerts(request: TenantRequest) -> HttpResponse:
 @ops_page
 def given_limits(request: HttpRequest) -> HttpResponse:
     """Every organisation with what it was given; with `?tenant=`, one of them and a form."""
-    slug = request.GET.get("tenant", "")
+    slug = request.GET.get("tenant", "").replace("\x00", "")
     if not slug:
         if request.method == "POST":
             return redirect("ops:given_limits")
@@ -130,8 +131,10 @@ def given_limits(request: HttpRequest) -> HttpResponse:
     tenant = get_object_or_404(Tenant, slug=slug)
     if request.method == "POST" and request.POST.get("remove"):
         return _take_back(request, tenant)
-    initial = {"measure": request.GET.get("measure", "")}
-    form = GivenLimitForm(request.POST if request.method == "POST" else None, initial=initial)
+    given = limits_of(tenant.id).filter(given_by=Limit.GivenBy.OPS)
+    form = GivenLimitForm(
+        request.POST if request.method == "POST" else None, initial=_beginning(request, given)
+    )
     if form.is_valid():
         done = _give(request, tenant, form)
         if done is not None:
@@ -207,25 +210,21 @@ def _limits(
 
 def _asked_for(request: TenantRequest) -> dict[str, Any]:
     """What the form begins with: the limit that somebody wants to change."""
-    whom, measure = request.GET.get("whom", "tenant"), request.GET.get("measure", "")
+    whom = request.GET.get("whom", "tenant").replace("\x00", "")
     subject, _, subject_id = whom.partition(":")
-    limit = (
-        limits_of(request.access.tenant.id)
-        .filter(
-            subject=subject,
-            subject_id=subject_id[:40],
-            measure=measure,
-            given_by=Limit.GivenBy.MANAGER,
-        )
-        .first()
-        if "\x00" not in whom + measure
-        else None
-    )
-    asked: dict[str, Any] = {"whom": whom, "measure": measure}
-    if limit is not None:
-        asked["amount"] = amount_as_typed(limit.measure, limit.amount)
-        asked["soft_percent"] = limit.soft_percent
-    return asked
+    manager = limits_of(request.access.tenant.id).filter(given_by=Limit.GivenBy.MANAGER)
+    limits_of_whom = manager.filter(subject=subject, subject_id=subject_id)
+    return {"whom": whom, **_beginning(request, limits_of_whom)}
+
+
+def _beginning(request: HttpRequest, limits: QuerySet[Limit]) -> dict[str, Any]:
+    """The measure that the address asks for, and the limit on it as it is."""
+    measure = request.GET.get("measure", "").replace("\x00", "")
+    limit = limits.filter(measure=measure).first()
+    if limit is None:
+        return {"measure": measure}
+    amount = amount_as_typed(limit.measure, limit.amount)
+    return {"measure": measure, "amount": amount, "soft_percent": limit.soft_percent}
 
 
 def _question(limit: Limit, names: Mapping[tuple[str, str], str]) -> dict[str, Any]:

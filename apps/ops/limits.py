@@ -18,6 +18,17 @@ from apps.tenants.selectors import keys_of, members_of
 
 ALERTS_SHOWN = 20
 _NO_LIMIT = uuid.UUID(int=0)
+_NO_BREAK = "\N{NO-BREAK SPACE}"
+# In the order in which people look for them.
+MEASURES = (
+    Measure.MICROS_PER_MONTH,
+    Measure.TOKENS_PER_DAY,
+    Measure.DOCUMENTS,
+    Measure.STORAGE_BYTES,
+    Measure.REQUESTS_PER_MINUTE,
+    Measure.TOKENS_PER_MINUTE,
+    Measure.CONCURRENT_CALLS,
+)
 _GONE = {Subject.MEMBER: "Someone who has left", Subject.KEY: "A key that is gone"}
 _TROUBLE = {
     "mail_server": "the mail server does not take it",
@@ -36,9 +47,10 @@ _TROUBLE = {
 class Gauge:
     """A use beside its limit, in words and as a bar in percent of its width."""
 
+    words: str  # "7 of 10 documents (70 %)", "7 documents" where there is no limit
     used: str
     reserved: str  # "" where nothing is
-    limit: str  # "" where there is none
+    is_limited: bool
     percent: int
     soft_percent: int
     resets: str  # "" for what never begins anew
@@ -120,7 +132,7 @@ def own_lines(tenant: Tenant) -> list[OwnLine]:
             limits.get((measure, Limit.GivenBy.OPS)),
             limits.get((measure, Limit.GivenBy.MANAGER)),
         )
-        for measure in Measure
+        for measure in MEASURES
     }
     rules = [_tightest(measure, pair) for measure, pair in pairs.items() if measure in MEASURED]
     gauges = {use.rule.measure: _gauge(use, tenant) for use in uses_of(tenant, rules)}
@@ -181,7 +193,7 @@ def _nearest(uses: Iterable[RuleUse], names: Mapping[tuple[str, str], str]) -> s
     if nearest is None or not nearest.used:
         return ""
     name = whom(nearest.rule.subject, nearest.rule.subject_id, names)
-    return f"{name}: {amount_words(nearest.rule.measure, nearest.used)} ({nearest.percent} %)"
+    return f"{name}: {_share(nearest.rule.measure, nearest.used, nearest.rule.amount)}"
 
 
 def whom(subject: str, subject_id: str, names: Mapping[tuple[str, str], str]) -> str:
@@ -211,10 +223,12 @@ def _gauge(use: RuleUse, tenant: Tenant) -> Gauge:
     rule = use.rule
     is_limited = rule.id != _NO_LIMIT
     state = "met" if use.is_met else "near" if use.is_near else ""
+    used = amount_words(rule.measure, use.used)
     return Gauge(
-        used=amount_words(rule.measure, use.used),
+        words=_share(rule.measure, use.used, rule.amount) if is_limited else used,
+        used=used,
         reserved=amount_words(rule.measure, use.reserved) if use.reserved else "",
-        limit=amount_words(rule.measure, rule.amount) if is_limited else "",
+        is_limited=is_limited,
         percent=use.percent if is_limited else 0,
         soft_percent=rule.soft_percent,
         resets=_moment(use.resets_at, tenant),
@@ -224,11 +238,10 @@ def _gauge(use: RuleUse, tenant: Tenant) -> Gauge:
 
 def _told(alert: BudgetAlert, tenant: Tenant, names: Mapping[tuple[str, str], str]) -> Told:
     name = whom(alert.subject, alert.subject_id, names)
-    used, limit = amount_words(alert.measure, alert.used), amount_words(alert.measure, alert.limit)
     return Told(
         when=_moment(alert.at, tenant),
         words=f"{name}: {Measure(alert.measure).label.lower()}",
-        use=f"{used} of {limit}",
+        use=_share(alert.measure, alert.used, alert.limit),
         is_hard=alert.threshold == "hard",
         mail=_outcome(alert, alert.mailed_at, alert.mail_error, "Mailed", "Nobody to mail"),
         hook=_outcome(alert, alert.hooked_at, alert.hook_error, "Called", "None is set"),
@@ -254,10 +267,20 @@ def _amount(limit: Limit | None) -> str:
 
 
 def amount_words(measure: str, amount: int) -> str:
-    """An amount with its unit; money as the pages of costs write it."""
+    """An amount with its unit on one line; money as the pages of costs write it."""
     if measure == Measure.MICROS_PER_MONTH:
         return format_money(amount)
-    return format_amount(measure, amount)
+    return format_amount(measure, amount).replace(" ", _NO_BREAK)
+
+
+def _share(measure: str, used: int, amount: int) -> str:
+    """ "7 of 10 documents (70 %)", the unit said once where it is a noun."""
+    words = amount_words(measure, used)
+    if measure not in (Measure.MICROS_PER_MONTH, Measure.STORAGE_BYTES):
+        words = words.partition(_NO_BREAK)[0]
+    percent = used * 100 // amount if amount else 100
+    share = "under 1" if used and not percent else str(percent)
+    return f"{words} of {amount_words(measure, amount)} ({share}{_NO_BREAK}%)"
 
 
 def _moment(at: datetime | None, tenant: Tenant) -> str:
