@@ -45,7 +45,7 @@ def tenant_costs_export(request: TenantRequest) -> HttpResponseBase:
     tenant = request.access.tenant
     chosen = choose_period(request.GET, tenant.time_zone)
     names = known_names(TenantNames(tenant.id), tenant.id, chosen)
-    return export_response(tenant.id, chosen, names, title=tenant.slug)
+    return export_response(tenant.id, chosen, names, title=tenant.slug, packed=_takes_gzip(request))
 
 
 @require_GET
@@ -77,7 +77,7 @@ def all_costs_export(request: HttpRequest) -> HttpResponseBase:
     """The calls of all tenants as a file; people, keys and collections by identifier."""
     chosen = choose_period(request.GET, _SITE_TIME_ZONE)
     names = known_names(OpsNames(), None, chosen)
-    return export_response(None, chosen, names, title="all")
+    return export_response(None, chosen, names, title="all", packed=_takes_gzip(request))
 
 
 @require_GET
@@ -87,6 +87,10 @@ def all_caches(request: HttpRequest) -> HttpResponse:
     chosen = choose_period(request.GET, _SITE_TIME_ZONE)
     context = {**_frame(request, chosen), "caches": read_caches(None, chosen.period)}
     return render(request, "ops/caches.html", context)
+
+
+def _takes_gzip(request: HttpRequest) -> bool:
+    return "gzip" in request.headers.get("Accept-Encoding", "")
 
 
 def _frame(request: HttpRequest, chosen: Chosen) -> Mapping[str, Any]:

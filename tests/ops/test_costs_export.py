@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import uuid
 from datetime import UTC, datetime, timedelta
@@ -15,7 +16,7 @@ from django.http import StreamingHttpResponse
 
 from apps.documents.models import Collection
 from apps.gateway.models import LedgerEntry
-from apps.ops.export import LINES_A_PIECE, as_csv, defused, header
+from apps.ops.export import PIECE, as_csv, defused, header
 from apps.tenants.models import ApiKey, Tenant, User
 from apps.tenants.scope import tenant_scope
 from apps.tenants.tokens import hash_token
@@ -28,9 +29,11 @@ pytestmark = pytest.mark.django_db(transaction=True)
 MARCH = {"period": "own", "from": "2026-03-01", "to": "2026-03-31"}
 
 
-def pieces_of(user: User, page: str = "/t/acme/costs/export/", **query: str) -> list[bytes]:
+def pieces_of(
+    user: User, page: str = "/t/acme/costs/export/", headers: dict[str, str] | None = None
+) -> list[bytes]:
     """What is sent, piece by piece."""
-    response = signed_in(user).get(page, {**MARCH, **query})
+    response = signed_in(user).get(page, MARCH, headers=headers)
     assert response.status_code == 200
     assert isinstance(response, StreamingHttpResponse)
 
@@ -40,8 +43,8 @@ def pieces_of(user: User, page: str = "/t/acme/costs/export/", **query: str) -> 
     return async_to_sync(collect)()
 
 
-def lines_of(user: User, page: str = "/t/acme/costs/export/", **query: str) -> list[dict[str, str]]:
-    text = b"".join(pieces_of(user, page, **query)).decode("utf-8")
+def lines_of(user: User, page: str = "/t/acme/costs/export/") -> list[dict[str, str]]:
+    text = b"".join(pieces_of(user, page)).decode("utf-8")
     assert text.startswith("\ufeff")
     return list(csv.DictReader(io.StringIO(text.removeprefix("\ufeff"))))
 
@@ -52,13 +55,11 @@ def call(tenant: Tenant, **changes: Any) -> LedgerEntry:
 
 def test_it_has_a_line_a_call_and_adds_up_to_the_micro(cast: Cast) -> None:
     march = datetime(2026, 3, 2, tzinfo=UTC)
-    LedgerEntry.objects.bulk_create(
-        medley(cast.acme.id, LINES_A_PIECE + 300, begin=march, hours=600)
-    )
+    LedgerEntry.objects.bulk_create(medley(cast.acme.id, PIECE + 300, begin=march, hours=600))
     call(cast.rival, cost_micros=99)
     call(cast.acme, at=march - timedelta(days=2), cost_micros=99)
     pieces = pieces_of(cast.alice)
-    assert len(pieces) == 3  # the heads, and two pages
+    assert len(pieces) == 4  # the heads, two pages, and the end
     lines = lines_of(cast.alice)
     rows = list(LedgerEntry.objects.filter(tenant_id=cast.acme.id, at__gte=march).order_by("id"))
     assert [line["request"] for line in lines] == [str(row.request_id) for row in rows]
@@ -158,8 +159,7 @@ def test_no_separator_of_another_country_opens_a_cell_that_runs(separator: str) 
 
 
 def test_a_file_without_calls_has_its_heads(cast: Cast) -> None:
-    (only,) = pieces_of(cast.alice)
-    assert only.decode() == "\ufeff" + as_csv([header()])
+    assert b"".join(pieces_of(cast.alice)).decode() == "\ufeff" + as_csv([header()])
 
 
 def test_operations_get_identifiers_instead_of_names(cast: Cast) -> None:
@@ -172,7 +172,27 @@ def test_operations_get_identifiers_instead_of_names(cast: Cast) -> None:
     assert (ours["person"], ours["collections"]) == (
         *(f"Person {cast.bob.id}", f"Collection {shelf.id}"),
     )
-    assert theirs["collections"].startswith("several: 00000000-")
+    assert theirs["collections"] == f"{uuid.UUID(int=1)}; {uuid.UUID(int=2)}"
+
+
+def test_all_of_several_collections_are_named(cast: Cast) -> None:
+    with tenant_scope(cast.acme.id):
+        ids = [
+            Collection.objects.create(tenant=cast.acme, name=name).id for name in ("Laws", "=Bad")
+        ]
+    call(cast.acme, collection_ids=[*ids, uuid.UUID(int=3)])
+    (line,) = lines_of(cast.alice)
+    assert line["collections"] == f"Laws; '=Bad; {uuid.UUID(int=3)}"
+
+
+def test_it_is_packed_for_who_takes_that(cast: Cast) -> None:
+    LedgerEntry.objects.bulk_create(
+        medley(cast.acme.id, PIECE + 1, begin=datetime(2026, 3, 2, tzinfo=UTC), hours=600)
+    )
+    plain = b"".join(pieces_of(cast.alice))
+    packed = b"".join(pieces_of(cast.alice, headers={"Accept-Encoding": "br, gzip"}))
+    assert gzip.decompress(packed) == plain
+    assert len(packed) < len(plain) / 2
 
 
 def test_managers_get_names_and_others_of_the_tenant_get_nothing(cast: Cast) -> None:
