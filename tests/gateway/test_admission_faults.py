@@ -19,6 +19,7 @@ from apps.gateway.admission.sweeping import sweep
 from apps.gateway.errors import BudgetExceeded, RateLimited, StoreDown
 from apps.gateway.models import BudgetCounter, LedgerEntry, Reservation
 from apps.gateway.redis import client
+from apps.gateway.tasks import sweep_task
 from apps.gateway.types import Caller
 from apps.tenants.aio import in_thread
 from apps.tenants.models import Measure
@@ -40,6 +41,7 @@ from tests.gateway.spending import (
     let_expire,
     limit,
 )
+from worker.celery import app as celery
 
 pytestmark = pytest.mark.django_db(transaction=True)
 WORST = WorstCase(100, 100)
@@ -339,6 +341,60 @@ async def test_a_request_cancelled_while_it_reserves_holds_nothing(
         await task
     await nothing_is_held(cast)
     await no_place_is_taken(caller)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("times", [1, 2])
+async def test_a_request_cancelled_at_whatever_step_holds_nothing(
+    cast: Cast, caller: Caller, times: int
+) -> None:
+    """So many turns of the event loop after its begin, once, or again at the next turn."""
+
+    async def request() -> None:
+        async with admitted(caller) as admission, admission.reserved(WORST) as budget:
+            try:
+                await asyncio.sleep(0)
+                budget.note(call_of(10))
+            finally:
+                await asyncio.shield(budget.settle(call_of(1)))
+
+    ended = 0
+    for turns in range(0, 120, 2):
+        task = asyncio.create_task(request())
+        for _ in range(turns):
+            # The database's threads need their time: a turn alone takes microseconds.
+            await asyncio.sleep(0 if turns % 4 else 0.0002)
+        for _ in range(times):
+            task.cancel()
+            await asyncio.sleep(0)
+        await asyncio.gather(task, return_exceptions=True)
+        ended += not task.cancelled()
+        await settled_at_last(cast)
+        await no_place_is_taken(caller)
+    await all_is_booked(cast)
+    assert ended < 60  # some were cancelled in time
+
+
+async def test_a_redis_that_loses_its_data_in_between_is_no_fault_of_the_answer(
+    cast: Cast, caller: Caller
+) -> None:
+    async with admitted(caller) as admission, admission.reserved(WORST) as budget:
+        keys = [key async for key in client().scan_iter(match=f"*{cast.acme.id}*")]
+        await client().delete(*keys)
+        await budget.settle(call_of(10))
+    assert await redis_state(caller) == {}
+    async with admitted(caller) as admission:
+        assert admission.headers["x-ratelimit-limit-tokens"] == "1000000"
+    await nothing_is_held(cast)
+
+
+def test_the_clock_sends_the_sweeper(cast: Cast, caller: Caller) -> None:
+    assert "gateway.sweep" in celery.conf.beat_schedule
+    hold = budgets.reserve(caller, uuid.uuid4(), WORST, ())
+    budgets.renew(hold, call_of(30))
+    let_expire()
+    sweep_task()
+    assert counted(cast.acme) == (30, 0)
 
 
 async def settled_at_last(cast: Cast) -> None:
