@@ -99,6 +99,14 @@ async def test_one_failure_of_the_only_upstream_is_tried_again(one: TgiDouble) -
     assert report.attempts == 3
 
 
+async def test_silence_of_the_only_upstream_is_not_waited_out_again(one: TgiDouble) -> None:
+    one.default = Behaviour(first_s=3600)
+    report = CallReport()
+    with pytest.raises(errors.TimedOut):
+        await answer(model(upstream("a", one.url, first_token_timeout_s=0.1)), report)
+    assert report.attempts == 1
+
+
 async def test_tries_end_and_the_last_error_is_told(one: TgiDouble) -> None:
     one.default = Behaviour(status=503)
     report = CallReport()

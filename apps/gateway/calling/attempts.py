@@ -57,7 +57,7 @@ class Attempts:
     report: CallReport
     began: float = field(default_factory=lambda: asyncio.get_running_loop().time())
     tried: set[str] = field(default_factory=set)  # in this round
-    barred: set[str] = field(default_factory=set)  # whose key is wrong
+    barred: set[str] = field(default_factory=set)  # where another try is no use
     last: errors.InferenceError | None = None
 
     async def run(self, attempt: Callable[[], Awaitable[T]]) -> T:
@@ -118,6 +118,8 @@ class Attempts:
             self.barred.add(name)
             log.error("upstream %s refuses its key: check the variable that holds it", name)
         else:
+            if isinstance(exc, errors.TimedOut):
+                self.barred.add(name)  # whoever asked has waited long enough for that one
             log.warning("call at upstream %s failed: %s", name, exc.code)
 
     @property

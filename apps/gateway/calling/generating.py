@@ -6,7 +6,6 @@ caller as it is.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from apps.gateway.calling.slots import Went, tell
 from apps.gateway.calling.upstreams import generator_of
 from apps.gateway.types import Model, Upstream
 from apps.inference import errors
+from apps.inference.patience import Patience
 from apps.inference.types import GenerationEvent, GenerationRequest
 
 
@@ -28,6 +28,7 @@ class _Begun:
     events: AsyncIterator[GenerationEvent]
     first: GenerationEvent
     upstream: Upstream
+    patience: Patience
 
 
 async def generate(
@@ -42,7 +43,8 @@ async def generate(
     deadline = attempts.deadline(begun.upstream)
     async with begun.held:
         yield begun.first
-        while (event := await _next(begun.events, begun.upstream, deadline)) is not None:
+        events, upstream, patience = begun.events, begun.upstream, begun.patience
+        while (event := await _next(events, upstream, patience, deadline)) is not None:
             yield event
 
 
@@ -52,24 +54,24 @@ async def _begin(attempts: Attempts, request: GenerationRequest) -> _Begun:
         place, upstream = held.place, held.place.route.upstream
         stream = generator_of(place.route).stream(request)
         events = await stack.enter_async_context(aclosing(stream))
-        first = await _next(events, upstream, attempts.deadline(upstream))
+        patience = stack.enter_context(Patience())
+        first = await _next(events, upstream, patience, attempts.deadline(upstream))
         if first is None:
             raise errors.ProtocolError(f"The upstream {upstream.name} ended without an answer.")
         held.begun = True
         if place.trial:
             # Others wait for how it goes: a token is enough to tell.
             await tell(place, Went.WELL)
-        return _Begun(stack.pop_all(), events, first, upstream)
+        return _Begun(stack.pop_all(), events, first, upstream, patience)
     raise AssertionError("the stack swallows nothing")
 
 
 async def _next(
-    events: AsyncIterator[GenerationEvent], upstream: Upstream, deadline: float
+    events: AsyncIterator[GenerationEvent], upstream: Upstream, patience: Patience, deadline: float
 ) -> GenerationEvent | None:
     """The next event, None at the end; raises DeadlineOver when the call's time is over."""
     try:
-        async with asyncio.timeout_at(deadline):
-            return await anext(events, None)
+        return await patience.wait_until(anext(events, None), deadline)
     except TimeoutError as exc:
         raise DeadlineOver(
             f"The model had not finished within {upstream.deadline_s:g} s, which is the longest "

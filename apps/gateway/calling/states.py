@@ -14,6 +14,14 @@ from apps.gateway.redis import client, translated
 from apps.gateway.types import Upstream
 
 
+_PROTOCOLS = {
+    "tgi": "Text Generation Inference",
+    "openai": "OpenAI-compatible",
+    "tei": "Text Embeddings Inference",
+    "local": "in the site's own processes",
+}
+
+
 @dataclass(frozen=True)
 class Breaker:
     """`closed`: calls go through; `open`: none do; `trial`: one may, or is under way."""
@@ -32,6 +40,11 @@ class UpstreamState:
     held: int  # places taken, over all processes
     breaker: Breaker
     seen: Seen | None  # None: not looked at in the last minutes
+
+    @property
+    def protocol(self) -> str:
+        """What is spoken with it, in words."""
+        return _PROTOCOLS[self.upstream.kind]
 
     @property
     def percent(self) -> int:
