@@ -13,7 +13,6 @@ from apps.gateway.calling.slots import breaker_key, leases_key
 from apps.gateway.redis import client, translated
 from apps.gateway.types import Upstream
 
-
 _PROTOCOLS = {
     "tgi": "Text Generation Inference",
     "openai": "OpenAI-compatible",
