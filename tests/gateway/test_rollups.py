@@ -25,8 +25,10 @@ from apps.gateway.models import (
     LedgerHour,
     RollupMark,
 )
+from apps.gateway.tasks import roll_up_task
 from apps.tenants.models import Tenant
 from tests.gateway.entries import NOON, booked, entry, medley
+from worker.celery import MAINTENANCE, app
 
 pytestmark = pytest.mark.django_db
 MARCH = Period(date(2026, 3, 1), date(2026, 3, 31))
@@ -82,6 +84,16 @@ def test_figures_are_the_same_before_during_and_after_a_rollup(acme: Tenant) -> 
     assert tail != before
     assert rollups.roll_up() == 200
     assert everything(acme) == tail
+
+
+def test_the_clock_rolls_up_each_minute(acme: Tenant) -> None:
+    name = roll_up_task.name
+    (due,) = (each for each in app.conf.beat_schedule.values() if each["task"] == name)
+    assert due["schedule"] == 60.0
+    assert app.amqp.router.route({}, name)["queue"].name == MAINTENANCE
+    many(acme.id, 10)
+    roll_up_task()
+    assert LedgerDay.objects.filter(tenant_id=acme.id, dimension="all").exists()
 
 
 def test_a_rollup_reads_nothing_twice(acme: Tenant) -> None:

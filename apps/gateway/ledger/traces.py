@@ -11,7 +11,6 @@ from datetime import datetime
 from django.db import connection
 from django.utils import timezone
 
-from apps.gateway.admission import windows
 from apps.gateway.calling import catalogue
 from apps.gateway.calling.own import (
     EMBEDDING_ALIAS,
@@ -20,6 +19,7 @@ from apps.gateway.calling.own import (
     RERANKING_UPSTREAM,
 )
 from apps.gateway.ledger.booking import book
+from apps.gateway.ledger.days import day_of, day_start, month_of
 from apps.gateway.ledger.prices import PriceRule, cost_micros, price_in_force
 from apps.gateway.types import CacheNote, CacheResult, Call, Caller, Outcome, Source, Usage
 from apps.inference.errors import TimedOut
@@ -90,8 +90,8 @@ def _outcome(error_code: str) -> Outcome:
 
 
 def _count(caller: Caller, micros: int, now: datetime) -> None:
-    month = windows.month_start(now, caller.time_zone)
-    day = windows.day_start(now, caller.time_zone)
+    month = month_of(now, caller.time_zone).begins
+    day = day_start(day_of(now, caller.time_zone), caller.time_zone)
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT gateway_count(%s, %s, %s, %s, %s, %s, 0, 0, 0, NULL)",
