@@ -9,7 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -18,8 +26,9 @@ import httpx
 import orjson
 
 from apps.inference import errors
-from apps.inference.generators.sse import EventTooLarge, ServerEvent, server_events
+from apps.inference.generators.sse import EventDecoder, EventTooLarge, ServerEvent
 from apps.inference.generators.tokens import estimate_tokens, prompt_text, template_tokens
+from apps.inference.patience import Patience
 from apps.inference.replies import Fault, fault_of_body, in_band, parse_fault
 from apps.inference.transport import Server, open_stream, timed_out
 from apps.inference.types import (
@@ -54,6 +63,15 @@ class ChatStream:
     details: dict[str, float] = field(default_factory=dict)
     written: list[str] = field(default_factory=list)  # all that counts as output
     calls: bool = False  # of tools
+    done: bool = False  # whether the server has said that nothing follows
+
+    def read_all(self, events: Iterable[ServerEvent]) -> Iterator[Delta]:
+        """What `events` add, up to the end of the answer."""
+        for event in events:
+            if event.data == _DONE:
+                self.done = True
+                return
+            yield from self.read(event)
 
     def read(self, event: ServerEvent) -> Iterator[Delta]:
         """What `event` adds, often nothing. Raises an InferenceError for an error."""
@@ -159,27 +177,31 @@ async def stream_chat(
     closes the connection.
     """
     server = stream.server
-    patience = server.first_timeout_s or server.timeout_s
-    async with aclosing(_events(server, url, payload, transport)) as events:
-        while (event := await _next_event(events, server, patience)) is not None:
-            if event.data == _DONE:
-                await _read_to_end(events)
-                break
-            for delta in stream.read(event):
-                patience = server.timeout_s
-                yield delta
+    seconds = server.first_timeout_s or server.timeout_s
+    with Patience() as patience:
+        async with aclosing(_batches(server, url, payload, transport)) as batches:
+            while not stream.done:
+                batch = await _next_batch(batches, server, patience, seconds)
+                if batch is None:
+                    break
+                for delta in stream.read_all(batch):
+                    seconds = server.timeout_s
+                    yield delta
+            if stream.done:
+                await _read_to_end(batches)
     if stream.reason is None:
         raise errors.Interrupted(
             f"{server.where} ended its stream before the answer was finished. Try again."
         )
 
 
-async def _events(
+async def _batches(
     server: Server,
     url: str,
     payload: Mapping[str, Any],
     transport: httpx.AsyncBaseTransport | None,
-) -> AsyncGenerator[ServerEvent, None]:
+) -> AsyncGenerator[list[ServerEvent], None]:
+    """The events that came together, at least one."""
     async with open_stream(server, "POST", url, body=payload, transport=transport) as response:
         if "text/event-stream" not in response.headers.get("content-type", ""):
             await response.aread()
@@ -190,30 +212,32 @@ async def _events(
                 f"{server.where} did not answer with a stream of events. "
                 "Check that the address is that of the right kind of server."
             )
-        async with aclosing(server_events(response.aiter_bytes())) as events:
-            async for event in events:
-                yield event
+        decoder = EventDecoder()
+        async for piece in response.aiter_bytes():
+            if batch := list(decoder.feed(piece)):
+                yield batch
+        if batch := list(decoder.end()):
+            yield batch
 
 
-async def _next_event(
-    events: AsyncIterator[ServerEvent], server: Server, patience: float
-) -> ServerEvent | None:
+async def _next_batch(
+    batches: AsyncIterator[list[ServerEvent]], server: Server, patience: Patience, seconds: float
+) -> list[ServerEvent] | None:
     try:
-        async with asyncio.timeout(patience):
-            return await anext(events, None)
+        return await patience.wait(anext(batches, None), seconds)
     except TimeoutError as exc:
-        raise timed_out(server, patience) from exc
+        raise timed_out(server, seconds) from exc
     except EventTooLarge as exc:
         raise errors.ProtocolError(
             f"{server.where} sent an event too large for a chat completion chunk."
         ) from exc
 
 
-async def _read_to_end(events: AsyncIterator[ServerEvent]) -> None:
+async def _read_to_end(batches: AsyncIterator[list[ServerEvent]]) -> None:
     """Only a body that was read to its end leaves its connection fit for another call."""
     with suppress(TimeoutError, errors.InferenceError, EventTooLarge):
         async with asyncio.timeout(_TRAILER_S):
-            await anext(events, None)
+            await anext(batches, None)
 
 
 async def finish(

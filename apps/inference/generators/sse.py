@@ -6,7 +6,7 @@ reply's declared charset (events are UTF-8 whatever it says), and has no limit o
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 # A chunk with log-probabilities is a few KiB; anything near this is not a chunk.
@@ -65,13 +65,3 @@ class EventDecoder:
         self._size += len(line)
         if self._size > EVENT_BYTES_MAX:
             raise EventTooLarge
-
-
-async def server_events(chunks: AsyncIterator[bytes]) -> AsyncGenerator[ServerEvent, None]:
-    """Events of a reply's bytes; raises EventTooLarge."""
-    decoder = EventDecoder()
-    async for chunk in chunks:
-        for event in decoder.feed(chunk):
-            yield event
-    for event in decoder.end():
-        yield event
