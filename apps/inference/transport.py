@@ -40,6 +40,7 @@ class Server:
     key: str = field(default="", repr=False)
     timeout_s: float = 60.0
     first_timeout_s: float | None = None  # before the first token, where it is not the same
+    name: str = ""  # what messages call it in place of its address, which may be nobody's business
 
     def __post_init__(self) -> None:
         if not self.url:
@@ -53,7 +54,9 @@ class Server:
 
     @property
     def where(self) -> str:
-        """For messages: no path, query or credentials."""
+        """For messages: its name, or its address without path, query and credentials."""
+        if self.name:
+            return f"The {self.kind} server {self.name}"
         url = httpx.URL(self.url)
         port = f":{url.port}" if url.port else ""
         return f"The {self.kind} server at {url.scheme}://{url.host}{port}"

@@ -116,6 +116,26 @@ async def test_tries_end_and_the_last_error_is_told(one: TgiDouble) -> None:
     assert await held("a") == 0
 
 
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        Behaviour(status=503),
+        Behaviour(status=401),
+        Behaviour(overloaded=True),
+        Behaviour(failure="reset"),
+        Behaviour(failure="error"),
+        Behaviour(first_s=3600),
+        GARBAGE,
+    ],
+    ids=["503", "401", "full", "reset", "error", "silent", "garbage"],
+)
+async def test_an_upstream_s_address_is_not_told(one: TgiDouble, trouble: Behaviour) -> None:
+    one.default = trouble
+    with pytest.raises(errors.InferenceError, match=r"server gpu-1") as caught:
+        await answer(model(upstream("gpu-1", one.url, first_token_timeout_s=0.1)))
+    assert "127.0.0.1" not in str(caught.value)
+
+
 async def test_a_request_at_fault_is_tried_once(one: TgiDouble, other: TgiDouble) -> None:
     both = model(upstream("a", one.url), upstream("b", other.url))
     wrong = replace(REQUEST, options={"top_p": 7})

@@ -26,6 +26,7 @@ def server_of(upstream: Upstream) -> Server:
         upstream.key,
         timeout_s=upstream.silence_timeout_s,
         first_timeout_s=upstream.first_token_timeout_s,
+        name=upstream.name,
     )
 
 
