@@ -11,12 +11,15 @@ import numpy as np
 import openai
 import pytest
 from openai import AsyncOpenAI, OpenAI
+from pytest_django import Settings
 
 from apps.gateway.admission.rules import limits_changed
 from apps.gateway.models import LedgerEntry
+from apps.inference import registry
 from apps.tenants import services
 from apps.tenants.models import ApiKey, Limit, Measure, Subject
 from tests.cast import Cast
+from tests.chat.library import PASSAGES, SUPPORTED, add_document
 from tests.contract.site import Site, _quiet_doubles, site  # noqa: F401 - fixtures
 from tests.contract.tgi import Behaviour
 from tests.gateway.api_world import ANSWER, QUESTION, make_key
@@ -160,6 +163,34 @@ def test_reranking(client: OpenAI) -> None:
     assert results[0]["index"] == 1
     assert results[0]["document"]["text"] == documents[1]
     assert results[0]["relevance_score"] >= results[1]["relevance_score"]
+
+
+def add_library(cast: Cast) -> str:
+    """A collection with a document, indexed by the model that the site searches with."""
+    collection, _ = add_document(cast.acme, PASSAGES)
+    return f"rag/{collection.id}"
+
+
+@pytest.fixture
+def embedder(running: Site, settings: Settings) -> Iterator[None]:
+    settings.EMBEDDER, settings.TEI_URL, settings.RERANKER = "tei", running.tei.url, "off"
+    registry.forget()
+    yield
+    registry.forget()
+
+
+@pytest.mark.usefixtures("embedder")
+def test_citations_of_a_collection_are_read(client: OpenAI, cast: Cast, running: Site) -> None:
+    running.tgi.default = Behaviour(tokens=(SUPPORTED, " [1]"))
+    asked = {"role": "user", "content": "How many days of paid leave do employees receive?"}
+    request: dict[str, Any] = {"model": add_library(cast), "messages": [asked]}
+    reply: Any = client.chat.completions.create(**request)
+    assert reply.model_extra["citations"][0]["document"] == "handbook.md"
+    [annotation] = reply.choices[0].message.annotations
+    assert annotation.url_citation.url == reply.model_extra["citations"][0]["url"]
+    chunks: Any = list(client.chat.completions.create(**request, stream=True))
+    assert chunks[-1].model_extra["citations"] == reply.model_extra["citations"]
+    assert SUPPORTED in "".join(c.choices[0].delta.content or "" for c in chunks)
 
 
 # --- Which errors it raises ---

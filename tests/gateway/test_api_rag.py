@@ -14,12 +14,14 @@ from apps.gateway.calling import catalogue
 from apps.gateway.models import LedgerEntry, Reservation
 from apps.telemetry.models import Span
 from apps.tenants.aio import in_thread
+from apps.tenants.models import Measure
 from apps.tenants.scope import tenant_scope
 from tests.cast import Cast
 from tests.chat.library import SUPPORTED, Library, open_library
 from tests.contract.tgi import Behaviour
 from tests.gateway.api_world import CHAT, make_key
 from tests.gateway.asgi import ask, open_request
+from tests.gateway.spending import limit
 
 pytestmark = pytest.mark.django_db(transaction=True)
 QUESTION = "How many days of paid leave do employees receive?"
@@ -214,6 +216,16 @@ async def test_another_tenants_collection_does_not_exist(cast: Cast, library: Li
 async def test_an_unknown_collection_is_not_found(key: str, library: Library, name: str) -> None:
     answer = await ask("POST", CHAT, question(library, model=name), key=key)
     assert (answer.status, answer.error["code"]) == (404, "model_not_found")
+
+
+async def test_a_budget_that_is_used_up_refuses_before_any_work(
+    cast: Cast, key: str, library: Library
+) -> None:
+    await in_thread(limit, cast.acme, Measure.TOKENS_PER_DAY, 10)
+    answer = await ask("POST", CHAT, question(library, stream=True), key=key)
+    assert (answer.status, answer.error["code"]) == (429, "insufficient_quota")
+    assert not await in_thread(LedgerEntry.objects.filter(source="api").exists)
+    assert library.tgi.counts["requests"] == 0
 
 
 async def test_leaving_ends_the_call(key: str, library: Library) -> None:

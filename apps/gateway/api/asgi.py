@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 
 from apps.gateway.api.errors import ApiError
 from apps.gateway.api.exchange import ClientGone, Exchange, Receive, Scope, Send
-from apps.gateway.api.faults import told
+from apps.gateway.api.faults import log_fault, told
 from apps.gateway.api.routes import find_route
 
 logger = logging.getLogger(__name__)
@@ -32,6 +32,8 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
             exchange.on_gone()
             work.cancel()
         await asyncio.wait({work})
+        if not work.cancelled() and (fault := work.exception()) is not None:
+            log_fault(fault)
     finally:
         listening.cancel()
         # Also when the server itself is shutting down.
@@ -59,6 +61,8 @@ async def _answer(exchange: Exchange) -> None:
         error = told(exc)
         if not exchange.started:
             await exchange.refuse(error)
+    if exchange.started and not exchange.finished:
+        await exchange.finish()  # what has begun must not stay open
 
 
 async def _carry_out(exchange: Exchange) -> None:

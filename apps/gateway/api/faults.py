@@ -19,7 +19,7 @@ def told(exc: Exception) -> ApiError:
     return error
 
 
-def log_fault(exc: Exception) -> None:
+def log_fault(exc: BaseException) -> None:
     frames = traceback.extract_tb(exc.__traceback__)
     place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "?"
     logger.error("API: %s at %s", type(exc).__name__, place)
