@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, time, timedelta
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from datetime import datetime, timedelta
 
+from apps.gateway.ledger.days import day_of as _local
+from apps.gateway.ledger.days import day_start as _begin
+from apps.gateway.ledger.days import zone_of as zone
 
-def zone(name: str) -> ZoneInfo:
-    """The time zone called `name`; UTC where there is none of that name."""
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        # ValueError: a path out of the zone folder; OSError: a folder's name, or one too long.
-        return ZoneInfo("UTC")
+__all__ = ["day_start", "month_start", "next_day", "next_month", "zone"]
 
 
 def day_start(at: datetime, time_zone: str) -> datetime:
@@ -35,13 +31,3 @@ def next_month(at: datetime, time_zone: str) -> datetime:
     # 32 days after its first is in the next month, whichever it is.
     later = _local(at, time_zone).replace(day=1) + timedelta(days=32)
     return _begin(later.replace(day=1), time_zone)
-
-
-def _local(at: datetime, time_zone: str) -> date:
-    return at.astimezone(zone(time_zone)).date()
-
-
-def _begin(day: date, time_zone: str) -> datetime:
-    # Where midnight is skipped, fold=0 counts from before the change: the instant of the change,
-    # which is the day's first. Where midnight comes twice, it is the first of the two.
-    return datetime.combine(day, time(), zone(time_zone)).astimezone(UTC)

@@ -40,11 +40,16 @@ def zone_of(time_zone: str) -> ZoneInfo:
     try:
         return ZoneInfo(time_zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
+        # ValueError: a path out of the zone folder; OSError: a folder's name, or one too long.
         return ZoneInfo("UTC")
 
 
 def day_start(day: date, time_zone: str) -> datetime:
-    """When a day begins, in UTC. Where clocks skip midnight, the moment at which they do."""
+    """When a day begins, in UTC.
+
+    Where clocks skip midnight, fold=0 counts from before the change: the moment at which they do.
+    Where midnight comes twice, it is the first of the two.
+    """
     return datetime.combine(day, time(), zone_of(time_zone)).astimezone(UTC)
 
 
