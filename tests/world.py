@@ -68,9 +68,10 @@ def furnish(tenant: Tenant, *, manager: User, member: User) -> Arguments:
         chunk = Chunk.objects.get(tenant=tenant, document=document)
         source = _source(tenant, document)
         evals = _evals(tenant, member, document, answer)
-        _gateway(tenant)
+        gateway = _gateway(tenant)
     return {
         **evals,
+        **gateway,
         "membership_id": Membership.objects.get(tenant=tenant, user=member).id,
         "invitation_id": invitation.id,
         "key_id": key.id,
@@ -88,7 +89,7 @@ def furnish(tenant: Tenant, *, manager: User, member: User) -> Arguments:
     }
 
 
-def _gateway(tenant: Tenant) -> None:
+def _gateway(tenant: Tenant) -> Arguments:
     response = CachedResponse.objects.create(
         tenant=tenant,
         key=b"k" * 32,
@@ -97,7 +98,7 @@ def _gateway(tenant: Tenant) -> None:
         payload={"text": "At nine."},
         expires_at=timezone.now() + timedelta(days=1),
     )
-    SemanticHit.objects.create(
+    hit = SemanticHit.objects.create(
         tenant=tenant,
         response_id=response.id,
         asked="At what time?",
@@ -105,6 +106,7 @@ def _gateway(tenant: Tenant) -> None:
         similarity=0.98,
     )
     AlertTarget.objects.create(tenant=tenant, emails=[f"money@{tenant.slug}.example"])
+    return {"hit_id": hit.id}
 
 
 def _document(tenant: Tenant, manager: User, member: User) -> Document:

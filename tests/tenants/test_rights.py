@@ -141,7 +141,7 @@ def test_only_people_with_the_right_get_in(cast: Cast, address: Address, world: 
 @every_address
 @pytest.mark.django_db
 def test_a_stranger_is_sent_to_the_sign_in_page(address: Address) -> None:
-    numbers = {"page": 1, "label_id": 1}
+    numbers = {"page": 1, "label_id": 1, "hit_id": 1}
     url = address.url(dict.fromkeys(address.arguments, uuid.UUID(int=1)) | numbers)
     for response in (Client().get(url), Client().post(url)):
         if response.status_code != NOT_ALLOWED:

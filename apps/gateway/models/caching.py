@@ -88,6 +88,12 @@ class SemanticHit(models.Model):
         indexes: ClassVar = [
             # The audit page, newest first.
             models.Index(fields=["tenant", "-at"], name="semantic_hit_page"),
+            # Pairs that never share an answer again, looked at for every question compared.
+            models.Index(
+                fields=["tenant"],
+                name="semantic_hit_wrong",
+                condition=models.Q(verdict="wrong"),
+            ),
         ]
         constraints: ClassVar = [
             models.CheckConstraint(
