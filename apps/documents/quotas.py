@@ -19,9 +19,9 @@ from apps.tenants.limits import STOCK_MEASURES, LimitRule, UseKey, limits_for
 from apps.tenants.models import Measure, Subject
 
 _WHO = {
-    Subject.TENANT: "your organisation may keep",
-    Subject.MEMBER: "you may send",
-    Subject.KEY: "this key may send",
+    Subject.TENANT: "Your organisation may keep",
+    Subject.MEMBER: "You may keep",
+    Subject.KEY: "What is sent with this key may be",
 }
 _WHAT_TO_DO = "Delete documents that are not needed, or ask a tenant manager to raise the limit."
 
@@ -98,10 +98,10 @@ def _figures(uses: Iterable[DocumentUse]) -> dict[UseKey, int]:
 
 def _words(rule: LimitRule, addition: Addition) -> str:
     """The limit and no use: how much others keep is theirs."""
-    allowed = f"the {format_amount(rule.measure, rule.amount)} that {_WHO[rule.subject]}"
     if not rule.amount:
-        return f"There is no room: {_WHO[rule.subject]} no documents. Ask a tenant manager."
+        return f"{_WHO[rule.subject]} no documents at all. Ask a tenant manager for room."
+    allowed = f"{_WHO[rule.subject]} {format_amount(rule.measure, rule.amount)}"
     if rule.measure == Measure.DOCUMENTS:
-        return f"There is no room for another document in {allowed}. {_WHAT_TO_DO}"
+        return f"{allowed}, and there is no room for another. {_WHAT_TO_DO}"
     size = format_amount(Measure.STORAGE_BYTES, addition.size_bytes)
-    return f"There is no room for the file's {size} in {allowed}. {_WHAT_TO_DO}"
+    return f"{allowed}, and there is no room for this file's {size}. {_WHAT_TO_DO}"

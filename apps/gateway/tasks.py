@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from apps.gateway import alerting
 from apps.gateway.admission import sweeping
+from apps.gateway.alerting import sending, thresholds
 from apps.gateway.caching import sweeping as cache_sweeping
 from apps.gateway.calling import probing
 from apps.gateway.ledger import rollups
@@ -29,8 +29,8 @@ def sweep_cache_task() -> None:
 
 @shared_task(base=QuietTask, name="gateway.alert")
 def alert_task() -> None:
-    alerting.note_thresholds()
-    alerting.tell_due()
+    thresholds.note_thresholds()
+    sending.tell_due()
 
 
 @shared_task(base=QuietTask, name="gateway.probe")

@@ -44,7 +44,7 @@ def limits(request: TenantRequest) -> HttpResponse:
     if not form.is_valid():
         return _limits(request, names, form=form)
     if form.cleaned_data["amount"] == 0 and not request.POST.get("confirmed"):
-        return render(request, "ops/limit_nothing.html", {"form": form, "back": _here(request)})
+        return _ask_about_nothing(request, form, figures.whom(*form.subject, names), _here(request))
     subject, subject_id = form.subject
     try:
         limit = services.set_limit(
@@ -148,7 +148,7 @@ def _give(request: HttpRequest, tenant: Tenant, form: GivenLimitForm) -> HttpRes
     assert isinstance(request.user, User)  # noqa: S101 - ops_page; for the type checker
     back = f"{reverse('ops:given_limits')}?tenant={tenant.slug}"
     if form.cleaned_data["amount"] == 0 and not request.POST.get("confirmed"):
-        return render(request, "ops/limit_nothing.html", {"form": form, "back": back})
+        return _ask_about_nothing(request, form, tenant.name, back)
     try:
         services.set_limit(
             tenant=tenant,
@@ -164,6 +164,14 @@ def _give(request: HttpRequest, tenant: Tenant, form: GivenLimitForm) -> HttpRes
         return None
     messages.success(request, f"{Measure(form.cleaned_data['measure']).label}: given.")
     return redirect(back)
+
+
+def _ask_about_nothing(
+    request: HttpRequest, form: GivenLimitForm, whom: str, back: str
+) -> HttpResponse:
+    measure = Measure(form.cleaned_data["measure"]).label
+    context = {"form": form, "measure": measure, "whom": whom, "back": back}
+    return render(request, "ops/limit_nothing.html", context)
 
 
 def _take_back(request: HttpRequest, tenant: Tenant) -> HttpResponse:

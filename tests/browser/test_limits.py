@@ -67,7 +67,7 @@ def test_a_limit_is_set_seen_used_and_holds_uploads_back(
     collection.drop("larch.md", b"# Larch\n\nLarch does not rot.\n", "text/markdown")
     expect(collection.row("larch.md")).to_be_visible()
     collection.drop("pine.md", b"# Pine\n\nPine does.\n", "text/markdown")
-    expect(admin.page.locator("#uploads")).to_contain_text("There is no room for another document")
+    expect(admin.page.locator("#uploads")).to_contain_text("and there is no room for another")
     admin.shoot("limits-no-room")
     expect(collection.row("pine.md")).to_have_count(0)
 

@@ -12,19 +12,30 @@ from typing import Any
 import pytest
 from django.core import mail
 from django.core.mail.backends.locmem import EmailBackend
-from django.db import connections
+from django.db import OperationalError, connections
 from django.db.models import F
 from django.utils import timezone
 from pytest_django import Settings
 
 from apps.documents.services import create_collection, delete_document, receive_upload
+from apps.gateway.admission import WorstCase
+from apps.gateway.admission.budgets import reserve
 from apps.gateway.admission.selectors import COUNTED, window_of
-from apps.gateway.alerting import note_thresholds, tell_due
 from apps.gateway.alerting.addresses import AddressRefused
-from apps.gateway.alerting.sending import RETRY_AFTER_S, recipients_of, send_test, target_of
+from apps.gateway.alerting.sending import (
+    RETRY_AFTER_S,
+    recipients_of,
+    send_test,
+    target_of,
+    tell_due,
+)
 from apps.gateway.alerting.targets import set_target
+from apps.gateway.alerting.thresholds import note_thresholds
+from apps.gateway.errors import BudgetExceeded
 from apps.gateway.models import AlertTarget, BudgetAlert, BudgetCounter
+from apps.gateway.types import Caller, Source
 from apps.gateway.using import own_use
+from apps.tenants.limits import limits_for
 from apps.tenants.models import Limit, Measure, Membership, Role, Subject, Tenant
 from apps.tenants.scope import tenant_scope
 from apps.tenants.services import create_key, set_limit
@@ -178,6 +189,59 @@ class TestThresholds:
         use(cast.acme, 20, subject=Subject.MEMBER, subject_id=str(cast.bob.id))
         found = own_use(cast.acme, cast.bob.id)
         assert sorted((each.used, each.rule.amount) for each in found) == [(0, 9), (20, 50)]
+
+
+@pytest.mark.django_db
+class TestRefusals:
+    """The hard threshold of a budget, whose last bit is never used up."""
+
+    def reserve(self, cast: Cast, tokens: int) -> None:
+        caller = Caller(cast.acme.id, "UTC", Source.CHAT, user_id=cast.bob.id)
+        rules = limits_for(cast.acme.id, user_id=cast.bob.id)
+        reserve(caller, uuid.uuid4(), WorstCase(0, tokens), rules)
+
+    def test_a_budget_that_refuses_is_noted_once(self, cast: Cast) -> None:
+        limit(cast.acme, 1000)
+        use(cast.acme, 950)
+        for _ in range(3):
+            with pytest.raises(BudgetExceeded):
+                self.reserve(cast, 100)
+        note_thresholds()
+        assert noted(cast.acme) == [("hard", "", 950)]
+        tell_due()
+        assert "not enough for a request" in str(mail.outbox[0].body)
+
+    def test_a_members_own_budget_is_noted_as_theirs(self, cast: Cast) -> None:
+        limit(cast.acme, 1000, subject=Subject.MEMBER)
+        use(cast.acme, 950, subject=Subject.MEMBER, subject_id=str(cast.bob.id))
+        with pytest.raises(BudgetExceeded):
+            self.reserve(cast, 100)
+        assert noted(cast.acme) == [("hard", str(cast.bob.id), 950)]
+
+    def test_a_request_that_is_too_large_for_what_is_left_says_nothing(self, cast: Cast) -> None:
+        limit(cast.acme, 1000)
+        use(cast.acme, 850)
+        with pytest.raises(BudgetExceeded):
+            self.reserve(cast, 600)
+        use(cast.acme, 10)
+        for _ in range(2):
+            self.reserve(cast, 450)
+        with pytest.raises(BudgetExceeded):
+            self.reserve(cast, 450)
+        assert noted(cast.acme) == []
+
+    def test_a_refusal_stands_though_it_cannot_be_noted(
+        self, cast: Cast, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        limit(cast.acme, 1000)
+        use(cast.acme, 950)
+
+        def broken(*_: Any, **__: Any) -> Any:
+            raise OperationalError
+
+        monkeypatch.setattr(BudgetAlert.objects, "bulk_create", broken)
+        with pytest.raises(BudgetExceeded):
+            self.reserve(cast, 100)
 
 
 @pytest.mark.django_db(transaction=True)

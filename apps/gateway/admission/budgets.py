@@ -21,6 +21,7 @@ from apps.gateway.admission.postgres import LOCK_TIMEOUT_MS, short_transaction, 
 from apps.gateway.admission.refusals import budget_exceeded
 from apps.gateway.admission.selectors import COUNTED
 from apps.gateway.admission.worst import MOST_TOKENS, WorstCase
+from apps.gateway.alerting.refusing import note_refusal
 from apps.gateway.calling import catalogue
 from apps.gateway.errors import StoreDown
 from apps.gateway.ledger.booking import book
@@ -84,7 +85,10 @@ def reserve(
         )  # fmt: skip
         refused, reserved_at = cursor.fetchone()
     if refused:
-        raise budget_exceeded(_COUNTERS[refused - 1], worst, rules, now, caller.time_zone)
+        counter = _COUNTERS[refused - 1]
+        needed, window = (worst.micros, month) if counter[0] == "micros" else (worst.tokens, day)
+        note_refusal(caller.tenant_id, counter, needed, window, rules)
+        raise budget_exceeded(counter, worst, rules, now, caller.time_zone)
     return Hold(reservation_id, caller, request_id, month, day, reserved_at)
 
 

@@ -50,7 +50,10 @@ def _met(tenant: Tenant, use: RuleUse) -> Iterator[BudgetAlert]:
 
 
 def _note(tenant: Tenant, alerts: list[BudgetAlert]) -> int:
-    """Those of the alerts that are new. Two clocks at once note each once."""
+    """Those of the alerts that are new. Two clocks at once note each once.
+
+    Where the hard threshold was noted, by a refusal maybe, the soft one is no news.
+    """
     before = BudgetAlert.objects.filter(
         tenant_id=tenant.id, limit_id__in={alert.limit_id for alert in alerts}
     )
@@ -58,7 +61,10 @@ def _note(tenant: Tenant, alerts: list[BudgetAlert]) -> int:
     new = [
         alert
         for alert in alerts
-        if (alert.limit_id, alert.subject_id, alert.window_start, alert.threshold) not in known
+        if known.isdisjoint(
+            (alert.limit_id, alert.subject_id, alert.window_start, threshold)
+            for threshold in {alert.threshold, HARD}
+        )
     ]
     BudgetAlert.objects.bulk_create(new, ignore_conflicts=True)
     return len(new)

@@ -45,11 +45,12 @@ def words_of(alert: BudgetAlert, tenant: Tenant) -> Words:
         "used": format_amount(measure, alert.used),
         "limit": format_amount(measure, alert.limit),
         "percent": percent,
+        "is_short": is_hard and alert.used < alert.limit,
         "is_stock": resets_at is None,
         "resets": _moment(resets_at, tenant),
         "link": limits_link(tenant),
     }
-    share = "all" if is_hard else f"{percent} %"
+    share = "all" if alert.used >= alert.limit else f"{percent} %"
     return Words(
         subject=f"{name}: {share} of a limit is used ({_WHAT[measure]})",
         text=render_to_string("gateway/email/alert.txt", context),
