@@ -40,6 +40,8 @@ pytestmark = pytest.mark.django_db
 
 STAYS = {
     "telemetry_span": "figures of the past; no text",
+    "gateway_ledgerentry": "what was spent was spent; no text",
+    "gateway_budgetcounter": "the same, of a month or a day",
     "telemetry_auditevent": "what people did; no text",
     "evals_runquestion": "which passages a finished run found, as identifiers",
 }
