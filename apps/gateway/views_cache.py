@@ -61,7 +61,8 @@ def judge_hit(request: TenantRequest, hit_id: int) -> HttpResponse:
     if hit is None:
         raise Http404
     if request.htmx:
-        return render(request, "gateway/_hit.html", {"row": _rows(request, [hit])[0]})
+        context = {"row": _rows(request, [hit])[0], "judged": auditing.judged(tenant.id)}
+        return render(request, "gateway/_hit_judged.html", context)
     return redirect("gateway:cache", tenant.slug)
 
 
