@@ -13,11 +13,13 @@ from collections.abc import Awaitable, Callable
 from apps.gateway.api.errors import ApiError
 from apps.gateway.api.exchange import ClientGone, Exchange, Receive, Scope, Send
 from apps.gateway.api.faults import log_fault, told
-from apps.gateway.api.routes import find_route
+from apps.gateway.api.routes import find_route, pattern_of
+from apps.gateway.metrics import count_response
 
 logger = logging.getLogger(__name__)
 
 PREFIX = "/v1/"
+_NO_ANSWER = 499  # in metrics, as nginx has it: the client went away before there was a status
 Application = Callable[..., Awaitable[None]]
 
 
@@ -40,6 +42,7 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
         if not work.done():
             work.cancel()
             await asyncio.wait({work})
+        count_response(pattern_of(str(scope["path"])), exchange.status or _NO_ANSWER)
 
 
 def mounted(pages: Application) -> Application:

@@ -37,7 +37,7 @@ class Exchange:
     # Of the answer, whatever it will be.
     reply_headers: dict[str, str] = field(default_factory=dict)
     more_headers: Callable[[], Mapping[str, str]] = dict  # as they are when it begins
-    started: bool = False  # whether a status has been sent
+    status: int = 0  # as sent; 0 before
     # Called when the client has gone, before the work for it is cancelled.
     on_gone: Callable[[], None] = lambda: None
     finished: bool = False  # whether all of the answer has been sent
@@ -53,6 +53,11 @@ class Exchange:
             for name, value in scope["headers"]
         }
         return cls(scope, receive, send, headers)
+
+    @property
+    def started(self) -> bool:
+        """Whether a status has been sent."""
+        return self.status > 0
 
     @property
     def method(self) -> str:
@@ -122,7 +127,7 @@ class Exchange:
         encoded = [
             (name.encode("latin-1"), value.encode("latin-1")) for name, value in lines.items()
         ]
-        self.started = True
+        self.status = status
         await self.send({"type": "http.response.start", "status": status, "headers": encoded})
 
 

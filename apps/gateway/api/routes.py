@@ -30,6 +30,13 @@ _MODEL = "/v1/models/"  # names of models may have slashes
 _SHOW_MODEL = _read(show_model)
 
 
+def pattern_of(path: str) -> str:
+    """The address without the names in it, one of few: for metrics."""
+    if path in _ROUTES:
+        return path
+    return _MODEL + "{model}" if path.startswith(_MODEL) else "other"
+
+
 def find_route(path: str) -> tuple[Route, str]:
     """The route of an address, and the model that it names; raises ApiError."""
     route = _ROUTES.get(path)
