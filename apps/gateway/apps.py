@@ -9,6 +9,7 @@ class GatewayConfig(AppConfig):
     name = "apps.gateway"
 
     def ready(self) -> None:
+        from apps.gateway import gauges
         from apps.gateway.admission.rules import limits_changed
         from apps.gateway.api.kept_keys import keys_changed
         from apps.gateway.ledger.counters import recount
@@ -18,6 +19,7 @@ class GatewayConfig(AppConfig):
         from apps.tenants.services.keys import on_revoke
         from apps.tenants.services.tenants import on_move
 
+        gauges.register()
         on_change.append(limits_changed)
         on_revoke.append(keys_changed)
         on_move.append(recount)

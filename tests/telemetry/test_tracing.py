@@ -21,6 +21,17 @@ CALLERS = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 NOT_SAMPLED = CALLERS[:-2] + "00"
 
 
+@pytest.fixture(autouse=True)
+def _end_sending(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nothing is left to be sent when the tests' process ends."""
+    yield
+    if settings.OTEL_EXPORTER_OTLP_ENDPOINT:
+        monkeypatch.setattr(otlp, "_EXIT_TIMEOUT_S", 0.05)
+        batches, _ = otlp._sending()
+        otlp._end(batches, batches.span_exporter)
+    otlp._sending_to.cache_clear()
+
+
 @pytest.fixture
 def collector(settings: Settings) -> Iterator[Collector]:
     with Collector() as running:

@@ -18,6 +18,7 @@ from apps.gateway.admission.refusals import headers_of, rate_limited
 from apps.gateway.admission.rules import epoch_key, kept_rules, read_rules
 from apps.gateway.admission.worst import WorstCase
 from apps.gateway.errors import Limited, StoreDown
+from apps.gateway.metrics import count_refusal
 from apps.gateway.types import Call, Caller, Outcome
 from apps.tenants.limits import LimitRule
 from apps.tenants.models import Measure
@@ -65,8 +66,9 @@ class Admission:
         try:
             tokens = await self._take_tokens(worst)
             budget = await self._reserve(worst, tokens)
-        except (Limited, StoreDown):
+        except (Limited, StoreDown) as exc:
             self._refused = True
+            count_refusal(self.caller.source, exc.code)
             raise
         self._budgets.add(budget)
         try:
@@ -174,7 +176,11 @@ async def admitted(
 ) -> AsyncIterator[Admission]:
     """Let a request in, or raise RateLimited or StoreDown."""
     admission = Admission(caller, request_id or uuid.uuid4())
-    await admission.enter()
+    try:
+        await admission.enter()
+    except (Limited, StoreDown) as exc:
+        count_refusal(caller.source, exc.code)
+        raise
     try:
         yield admission
     finally:

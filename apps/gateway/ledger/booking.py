@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
+from functools import partial
+
+from django.db import transaction
 
 from apps.gateway.ledger.prices import PriceRule, cost_micros
+from apps.gateway.metrics import count_call
 from apps.gateway.models import LedgerEntry
 from apps.gateway.types import Call, Caller
 
@@ -49,4 +53,5 @@ def book(caller: Caller, request_id: uuid.UUID, call: Call, price: PriceRule | N
         outcome=call.outcome,
         error_code=call.error_code,
     )
+    transaction.on_commit(partial(count_call, caller.source, call, cost), robust=True)
     return Booked(entry.id, cost)
