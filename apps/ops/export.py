@@ -53,12 +53,14 @@ class KnownNames:
 def known_names(names: Names, tenant_id: uuid.UUID | None, chosen: Chosen) -> KnownNames:
     """Of everybody and everything with a call in the period. Call inside the tenant's scope."""
 
+    lines = selectors.by_each(tenant_id, chosen.period, ("user", "key", "collection", "tenant"))
+
     def of(dimension: selectors.Dimension, *more: str) -> dict[str, Name]:
-        lines = selectors.by(tenant_id, chosen.period, dimension)
-        return names.of(dimension, {*more, *(line.key for line in lines)})
+        return names.of(dimension, {*more, *(line.key for line in lines[dimension])})
 
     # A call that used several collections is under none of them.
-    shelves = Collection.objects.filter(tenant_id=tenant_id).values_list("id", flat=True)
+    own = Collection.objects.filter(tenant_id=tenant_id) if tenant_id else Collection.objects.none()
+    shelves = own.values_list("id", flat=True)
     return KnownNames(of("user"), of("key"), of("collection", *map(str, shelves)), of("tenant"))
 
 

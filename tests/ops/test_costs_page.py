@@ -443,6 +443,9 @@ def test_operations_are_told_which_upstream_has_no_price(cast: Cast) -> None:
     page = page_of(cast.olga, OPS_PAGE)
     assert "<strong>beta</strong> (1 of 1 calls)" in page
     assert "can set one" in page
+    assert "/admin/gateway/price/add/" not in page
+    User.objects.filter(id=cast.olga.id).update(is_staff=True)
+    assert "/admin/gateway/price/add/" in page_of(cast.olga, OPS_PAGE)
 
 
 # --- Cost of the page itself ---------------------------------------------------------------------
