@@ -23,6 +23,7 @@ from apps.gateway.caching import Cacheable, CacheUse, Made, through_cache
 from apps.gateway.calling.catalogue import Catalogue
 from apps.gateway.ledger.prices import worst_micros
 from apps.gateway.metering import metered
+from apps.gateway.spans import export_step
 from apps.gateway.types import CacheResult, Call, Model, Outcome
 from apps.inference.types import (
     Finished,
@@ -68,6 +69,7 @@ class Completion:
                 async for event in events:
                     if first_ms is None:
                         first_ms = self._elapsed_ms()
+                        self._trace_cache(first_ms, given=True)
                     yield event
             ended_as = Outcome.COMPLETE
         finally:
@@ -76,6 +78,7 @@ class Completion:
 
     async def _make(self) -> AsyncGenerator[GenerationEvent, None]:
         """A call to the model, under a reservation."""
+        self._trace_cache(self._elapsed_ms(), given=False)
         prompt_tokens = await _estimated(self.request)
         worst = worst_case(self.catalogue, self.model, prompt_tokens, self.request.max_tokens)
         async with self.admission.reserved(worst) as budget:
@@ -92,6 +95,13 @@ class Completion:
                         yield event
             finally:
                 self.cost_micros = budget.spent_micros
+
+    def _trace_cache(self, ms: float, *, given: bool) -> None:
+        """A span of the cache: until it gave an answer, or until one is made."""
+        note = self.use.note
+        if (note.result in _GIVEN) == given:
+            figures = {"cache": note.result.value, "reason": note.reason}
+            export_step(self.admission.caller, "cache", ms, **figures)
 
     async def _book(self, first_ms: float | None, outcome: Outcome) -> None:
         call = Call(

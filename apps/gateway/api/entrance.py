@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from apps.gateway.admission import Admission, admitted
 from apps.gateway.api.errors import model_not_found
 from apps.gateway.api.exchange import Exchange
 from apps.gateway.api.keys import KeyHolder
+from apps.gateway.api.tracing import traced
 from apps.gateway.calling.catalogue import Catalogue
 from apps.gateway.errors import UnknownModel
 from apps.gateway.types import Caller, Model, Outcome
@@ -25,7 +26,10 @@ async def let_in(exchange: Exchange, caller: Caller) -> AsyncIterator[Admission]
     """
     request_id = uuid.uuid4()
     exchange.reply_headers["x-request-id"] = str(request_id)
-    async with admitted(caller, request_id=request_id) as admission:
+    name = f"{exchange.method} {exchange.scope['path']}"
+    async with AsyncExitStack() as stack:
+        joined = stack.enter_context(traced(name, caller, request_id))
+        admission = await stack.enter_async_context(admitted(joined, request_id=request_id))
         exchange.more_headers = lambda: admission.headers
 
         def disconnect() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import uuid
 from dataclasses import dataclass
 
@@ -10,12 +9,10 @@ from apps.gateway.api.errors import ApiError
 from apps.gateway.api.exchange import Exchange
 from apps.gateway.api.kept_keys import find_key
 from apps.gateway.types import Caller, Source
+from apps.telemetry.trace_context import Place
 from apps.tenants.bearer import bearer_token, refuse_key_in
 from apps.tenants.errors import KeyRefused
 from apps.tenants.models import ApiKey
-
-# W3C trace context: version, trace, parent, flags.
-_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 @dataclass(frozen=True)
@@ -59,5 +56,5 @@ async def holder_of(exchange: Exchange) -> KeyHolder:
             "ticked, and use that."
         )
         raise ApiError(403, "models_not_allowed", words)
-    sent = exchange.headers.get("traceparent", "")
-    return KeyHolder(key, sent if _TRACEPARENT.fullmatch(sent) else "")
+    place = Place.read(exchange.headers.get("traceparent", ""))
+    return KeyHolder(key, str(place) if place else "")
