@@ -10,7 +10,7 @@ import pytest
 from django.utils import timezone
 
 from apps.documents import jobs
-from apps.documents.models import Collection, Document, Job, Stage
+from apps.documents.models import Collection, Document, DocumentUse, Job, Stage
 from apps.tenants.models import Tenant
 from apps.tenants.scope import tenant_scope
 from tests.old_release import as_superuser, database_at, migrate
@@ -75,3 +75,5 @@ def test_documents_of_the_release_before_keep_their_state_and_get_paths_and_jobs
     assert claim.document_id == documents[4].id
     with tenant_scope(tenant):
         assert Collection.objects.count() == 1
+    use = DocumentUse.objects.get()
+    assert (use.tenant_id, use.documents, use.bytes) == (tenant, len(rows), len(rows))

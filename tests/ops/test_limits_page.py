@@ -73,6 +73,17 @@ def test_every_measure_is_there_with_what_is_used(cast: Cast) -> None:
     assert "7 documents" in page
 
 
+@pytest.mark.parametrize(
+    "zone", ["Asia/Kolkata", "Pacific/Chatham", "America/St_Johns", "No/Where"]
+)
+def test_windows_begin_at_midnight_where_the_tenant_is(cast: Cast, zone: str) -> None:
+    cast.acme.time_zone = zone
+    cast.acme.save()
+    page = words(signed_in(cast.alice).get(URL))
+    moments = re.findall(r"Begins anew \d+ \w+, (\d\d:\d\d)", page)
+    assert moments == ["00:00"] * 2
+
+
 def test_a_limit_is_set_in_the_units_of_people(cast: Cast) -> None:
     post(cast, measure="micros_per_month", amount="1,250.50", soft_percent="70")
     post(cast, measure="storage_bytes", amount="1.5 GB", whom="member")
