@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from apps.gateway.api import exchange, pressure
-from apps.gateway.models import LedgerEntry
+from apps.gateway.models import LedgerEntry, Reservation
 from apps.tenants.aio import in_thread
 from tests.cast import Cast
 from tests.contract.tgi import Behaviour, TgiDouble
@@ -334,6 +334,27 @@ async def test_a_client_that_leaves_ends_the_call(key: str, tgi: TgiDouble, stre
     await _until(lambda: tgi.disconnects == 1)
     [row] = await rows()
     assert row.outcome == "disconnected"
+
+
+async def test_a_client_that_leaves_does_not_end_the_call_of_another(
+    key: str, tgi: TgiDouble
+) -> None:
+    tgi.default = Behaviour(token_s=0.1)
+    first = open_request("POST", CHAT, chat(stream=True), key=key)
+    await first.until(lambda: first.answer.pieces)
+    second = open_request("POST", CHAT, chat(stream=True), key=key)
+    await second.until(lambda: second.answer.pieces)
+    first.leave()
+    await first.done()
+    answer = await second.done()
+    assert "".join(e["choices"][0]["delta"].get("content", "") for e in answer.events) == ANSWER
+    assert answer.headers["x-ragsite-cache"] == "shared"
+    assert tgi.counts["requests"] == 1
+    assert {(row.cache, row.outcome) for row in await rows()} == {
+        ("miss", "complete"),
+        ("shared", "complete"),
+    }
+    assert not await in_thread(Reservation.objects.exists)
 
 
 async def test_a_client_that_leaves_after_the_answer_has_it_booked(
