@@ -10,10 +10,15 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 from pytest_django import Settings
 
 from apps.gateway.alerting import addresses, webhook
@@ -177,36 +182,11 @@ def test_nobody_listening_is_told(settings: Settings) -> None:
         call_webhook(f"http://127.0.0.1:{port}/", "secret", {})
 
 
-def test_a_certificate_that_nobody_vouches_for_is_refused(
-    settings: Settings, tmp_path: Path
-) -> None:
-    settings.WEBHOOK_ALLOW_PRIVATE = True
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(_certificate(tmp_path))
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def serve() -> None:
-            connection, _ = server.accept()
-            with connection, suppress(OSError):
-                context.wrap_socket(connection, server_side=True)
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        with pytest.raises(WebhookFailed, match="tls"):
-            call_webhook(f"https://127.0.0.1:{server.getsockname()[1]}/", "secret", {})
-        thread.join()
-
-
-def _certificate(folder: Path) -> Path:
-    from datetime import UTC, datetime, timedelta
-
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.x509.oid import NameOID
-
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """Key and certificate of hooks.example, which nobody has signed but itself."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "hooks.example")])
     now = datetime.now(UTC)
     certificate = (
         x509.CertificateBuilder()
@@ -216,9 +196,10 @@ def _certificate(folder: Path) -> Path:
         .serial_number(1)
         .not_valid_before(now - timedelta(days=1))
         .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("hooks.example")]), critical=False)
         .sign(key, hashes.SHA256())
     )
-    path = folder / "both.pem"
+    path = tmp_path / "both.pem"
     path.write_bytes(
         key.private_bytes(
             serialization.Encoding.PEM,
@@ -228,3 +209,57 @@ def _certificate(folder: Path) -> Path:
         + certificate.public_bytes(serialization.Encoding.PEM)
     )
     return path
+
+
+@pytest.fixture
+def tls_port(settings: Settings, certificate: Path) -> Iterator[int]:
+    """Takes one call over TLS and answers 200."""
+    settings.WEBHOOK_ALLOW_PRIVATE = True
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with suppress(OSError), context.wrap_socket(connection, server_side=True) as secured:
+                read = b""
+                while not read.endswith(b"{}"):
+                    read += secured.recv(65536)
+                secured.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+            connection.close()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield server.getsockname()[1]
+        thread.join()
+
+
+def test_the_certificate_has_to_be_the_names_and_not_the_addresss(
+    tls_port: int,
+    certificate: Path,
+    names: dict[str, list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    names["hooks.example"] = ["127.0.0.1"]
+    call_webhook(f"https://hooks.example:{tls_port}/", "secret", {})
+
+
+def test_a_certificate_of_another_name_is_refused(
+    tls_port: int,
+    certificate: Path,
+    names: dict[str, list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    names["other.example"] = ["127.0.0.1"]
+    with pytest.raises(WebhookFailed, match="tls"):
+        call_webhook(f"https://other.example:{tls_port}/", "secret", {})
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused(
+    tls_port: int, names: dict[str, list[str]]
+) -> None:
+    names["hooks.example"] = ["127.0.0.1"]
+    with pytest.raises(WebhookFailed, match="tls"):
+        call_webhook(f"https://hooks.example:{tls_port}/", "secret", {})
