@@ -9,6 +9,9 @@ class ChatConfig(AppConfig):
 
     def ready(self) -> None:
         from apps.chat.api import RagModels
+        from apps.documents.services.deleting import on_delete
         from apps.gateway.api.providers import register
+        from apps.gateway.caching import forget_collection
 
         register(RagModels())
+        on_delete.append(forget_collection)

@@ -13,6 +13,8 @@ import pytest
 from django.db import OperationalError, connection
 from pytest_django import Settings
 
+from apps.documents.models import Collection, Document, DocumentState
+from apps.documents.services import delete_collection, delete_document, delete_tenant
 from apps.gateway.caching import Cacheable, keys, policy, serving, store
 from apps.gateway.caching.policy import BYPASSES, Policy, forget_everything, set_policy
 from apps.gateway.caching.sweeping import sweep
@@ -20,7 +22,8 @@ from apps.gateway.models import CachedResponse
 from apps.tenants.aio import in_thread
 from apps.tenants.models import Tenant
 from apps.tenants.scope import tenant_scope
-from tests.gateway.answers import ANSWER, QUESTION, Upstream, Words, ask, asked, until
+from tests.gateway.answers import ANSWER, QUESTION, Upstream, Words, ask, asked, caller_of, until
+from tests.retrieval.corpus import make_collection, make_document
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -341,6 +344,40 @@ class TestForgetting:
         upstream.gate.set()
         assert (await asking).words == list(ANSWER)
         assert (await ask(acme, upstream)).result == "miss"
+
+
+class TestDeletion:
+    """A document that is deleted is not quoted by what is kept either."""
+
+    @pytest.fixture
+    async def kept(self, acme: Tenant, upstream: Upstream) -> tuple[Document, Collection]:
+        """Answers about two collections, of which one has a document."""
+        about, other = [await in_thread(make_collection, acme, name) for name in ("A", "B")]
+        document = await in_thread(make_document, about, ["Text."], state=DocumentState.READY)
+        for number, collection in enumerate((about, other)):
+            caller = caller_of(acme, collection_ids=(collection.id,))
+            await ask(acme, upstream, asked(f"Question {number}?"), caller=caller)
+        return document, other
+
+    async def test_with_a_document_what_may_quote_it_goes(
+        self, acme: Tenant, kept: tuple[Document, Collection]
+    ) -> None:
+        document, other = kept
+        await in_thread(delete_document, tenant=acme, document=document, actor=None)
+        (left,) = await in_thread(entries, acme)
+        assert left.collection_ids == [other.id]
+
+    async def test_and_with_a_collection(
+        self, acme: Tenant, kept: tuple[Document, Collection]
+    ) -> None:
+        _, other = kept
+        await in_thread(delete_collection, tenant=acme, collection=other, actor=None)
+        (left,) = await in_thread(entries, acme)
+        assert left.collection_ids == [kept[0].collection_id]
+
+    async def test_and_with_a_tenant(self, acme: Tenant, kept: object) -> None:
+        await in_thread(delete_tenant, tenant=acme, actor=None)
+        assert await in_thread(entries, acme) == []
 
 
 class TestPolicies:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from django.db import transaction
@@ -22,6 +22,9 @@ from apps.tenants.models import Tenant, User
 from apps.tenants.scope import tenant_scope
 
 logger = logging.getLogger(__name__)
+# Told of a tenant's collection from which documents go, in the transaction in which they do:
+# whoever keeps what was written about them forgets it.
+on_delete: list[Callable[[uuid.UUID, uuid.UUID], None]] = []
 
 
 def delete_document(*, tenant: Tenant, document: Document, actor: User | None) -> None:
@@ -35,6 +38,7 @@ def delete_document(*, tenant: Tenant, document: Document, actor: User | None) -
         _remove_files_later(tenant.id, versions)
         audit("document.deleted", document, actor)
         versions.delete()
+        _tell(tenant.id, document.collection_id)
 
 
 def delete_collection(*, tenant: Tenant, collection: Collection, actor: User | None) -> None:
@@ -49,6 +53,7 @@ def delete_collection(*, tenant: Tenant, collection: Collection, actor: User | N
         )
         audit("collection.deleted", collection, actor)
         Collection.objects.filter(tenant=tenant, id=collection.id).delete()
+        _tell(tenant.id, collection.id)
 
 
 def delete_tenant(*, tenant: Tenant, actor: User | None) -> None:
@@ -66,6 +71,11 @@ def delete_tenant(*, tenant: Tenant, actor: User | None) -> None:
         _remove_files_later(tenant.id, Document.objects.filter(tenant=tenant))
         collections.delete()
         Tenant.objects.filter(id=tenant.id).delete()
+
+
+def _tell(tenant_id: uuid.UUID, collection_id: uuid.UUID) -> None:
+    for told in on_delete:
+        told(tenant_id, collection_id)
 
 
 def _remove_files_later(tenant_id: uuid.UUID, documents: QuerySet[Document]) -> None:

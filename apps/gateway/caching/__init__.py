@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from apps.gateway.caching.serving import through_cache
+from apps.gateway.caching.store import forget_collection
 from apps.gateway.caching.types import Cacheable, CacheUse, Codec, Made
 
-__all__ = ["CacheUse", "Cacheable", "Codec", "Made", "through_cache"]
+__all__ = ["CacheUse", "Cacheable", "Codec", "Made", "forget_collection", "through_cache"]

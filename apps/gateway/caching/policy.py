@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from django.conf import settings
-from django.db.models import F
+from django.db.models import F, QuerySet
 
 from apps.gateway.caching.types import Cacheable
 from apps.gateway.models import CachedResponse, CachePolicy
@@ -95,7 +95,13 @@ def forget_everything(*, tenant: Tenant, actor: User | None) -> None:
 
 def _forget(tenant: Tenant) -> None:
     CachePolicy.objects.filter(tenant=tenant).update(epoch=F("epoch") + 1)
-    CachedResponse.objects.filter(tenant=tenant).delete()
+    forget(CachedResponse.objects.filter(tenant=tenant))
+
+
+def forget(answers: QuerySet[CachedResponse]) -> None:
+    """Locked in one order, for documents of two collections may be deleted at the same time."""
+    ids = list(answers.order_by("id").select_for_update().values_list("id", flat=True))
+    answers.filter(id__in=ids).delete()
 
 
 def _audit(action: str, tenant: Tenant, actor: User | None) -> None:

@@ -224,7 +224,7 @@ def _shelf(request: _Request[E]) -> Shelf[E]:
         payload = store.packed(made)
         if payload is None:
             return False
-        row = (tenant_id, request.epoch, keys, made, payload, request.compared)
+        row = (request.caller, request.epoch, keys, made, payload, request.compared)
         try:
             return await in_scope(tenant_id, store.put, *row)
         except DatabaseFault as exc:

@@ -14,9 +14,10 @@ from django.conf import settings
 from django.db import connection
 
 from apps.gateway.caching.keys import Keys
-from apps.gateway.caching.policy import Policy
+from apps.gateway.caching.policy import Policy, forget
 from apps.gateway.caching.types import Made
 from apps.gateway.models import CachedResponse
+from apps.gateway.types import Caller
 
 _POLICY = """
     SELECT {columns} FROM (SELECT %(tenant)s::uuid AS tenant_id) AS asked
@@ -35,17 +36,18 @@ _FIND = (
 # What was begun before everything was forgotten, or the cache was switched off, is not kept.
 _PUT = (
     "INSERT INTO gateway_cachedresponse (id, tenant_id, key, scope, question, vector, "
-    "vector_model, payload, cost_micros, total_ms, hits, created_at, expires_at) "
+    "vector_model, payload, collection_ids, cost_micros, total_ms, hits, created_at, expires_at) "
     + _POLICY.format(
         columns="%(id)s, asked.tenant_id, %(key)s, %(scope)s, %(question)s, %(vector)s, "
-        "%(vector_model)s, %(payload)s::jsonb, %(cost)s, %(total_ms)s, 0, now(), "
-        "now() + make_interval(secs => %(ttl_s)s)"
+        "%(vector_model)s, %(payload)s::jsonb, %(collections)s::uuid[], %(cost)s, %(total_ms)s, "
+        "0, now(), now() + make_interval(secs => %(ttl_s)s)"
     )
     + """
     WHERE coalesce(policy.enabled, true) AND coalesce(policy.epoch, 0) = %(epoch)s
     ON CONFLICT (tenant_id, key) DO UPDATE SET
         id = excluded.id, question = excluded.question, vector = excluded.vector,
         vector_model = excluded.vector_model, payload = excluded.payload,
+        collection_ids = excluded.collection_ids,
         cost_micros = excluded.cost_micros, total_ms = excluded.total_ms, hits = 0,
         created_at = excluded.created_at, expires_at = excluded.expires_at
     """
@@ -108,7 +110,7 @@ def packed(made: Made) -> str | None:
 
 
 def put(
-    tenant_id: uuid.UUID,
+    caller: Caller,
     epoch: int,
     keys: Keys,
     made: Made,
@@ -122,7 +124,8 @@ def put(
     """
     row: dict[str, Any] = {
         "id": uuid.uuid4(),
-        "tenant": tenant_id,
+        "tenant": caller.tenant_id,
+        "collections": list(caller.collection_ids),
         "epoch": epoch,
         "key": keys.entry,
         "scope": keys.scope,
@@ -139,12 +142,19 @@ def put(
         if not cursor.rowcount:
             return False
         most = settings.RESPONSE_CACHE_MAX_ENTRIES
-        cursor.execute(_BOUND, {"tenant": tenant_id, "most": most})
+        cursor.execute(_BOUND, {"tenant": caller.tenant_id, "most": most})
     return True
 
 
 def drop(tenant_id: uuid.UUID, entry_id: uuid.UUID) -> None:
     CachedResponse.objects.filter(tenant_id=tenant_id, id=entry_id).delete()
+
+
+def forget_collection(tenant_id: uuid.UUID, collection_id: uuid.UUID) -> None:
+    """Forget the answers that may quote its documents."""
+    forget(
+        CachedResponse.objects.filter(tenant_id=tenant_id, collection_ids__contains=[collection_id])
+    )
 
 
 def sweep(tenant_id: uuid.UUID) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import ClassVar
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 from apps.tenants.models import Tenant
@@ -48,6 +49,8 @@ class CachedResponse(models.Model):
     vector = models.BinaryField(null=True)
     vector_model = models.CharField(max_length=200, blank=True)
     payload = models.JSONField()
+    # Whose documents it may quote: what is deleted there must not be left here.
+    collection_ids = ArrayField(models.UUIDField(), default=list)
     cost_micros = models.BigIntegerField(default=0)  # what a hit saves
     total_ms = models.FloatField(default=0.0)
     hits = models.PositiveIntegerField(default=0)
