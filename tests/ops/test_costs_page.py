@@ -445,7 +445,7 @@ def test_operations_are_told_which_upstream_has_no_price(cast: Cast) -> None:
     assert "can set one" in page
     assert "/admin/gateway/price/add/" not in page
     User.objects.filter(id=cast.olga.id).update(is_staff=True)
-    assert "/admin/gateway/price/add/" in page_of(cast.olga, OPS_PAGE)
+    assert 'href="/admin/gateway/price/add/?upstream=beta"' in page_of(cast.olga, OPS_PAGE)
 
 
 # --- Cost of the page itself ---------------------------------------------------------------------
