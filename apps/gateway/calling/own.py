@@ -9,6 +9,7 @@ from typing import cast
 from django.conf import settings
 
 from apps.gateway.types import Model, ModelKind, PromptStyle, Route, Upstream, UpstreamKind
+from apps.inference.registry import TEI_TIMEOUT_S
 
 # Names that are stored with conversations and in the ledger.
 TGI, OPENAI = "tgi", "openai"
@@ -107,7 +108,14 @@ def _chat(
 def _texts(kind: ModelKind, label: str, at: UpstreamKind, url: str = "", key: str = "") -> Model:
     """A model that reads texts and writes none."""
     embeds = kind == "embedding"
-    upstream = Upstream(EMBEDDING_UPSTREAM if embeds else RERANKING_UPSTREAM, at, url, key)
+    upstream = Upstream(
+        name=EMBEDDING_UPSTREAM if embeds else RERANKING_UPSTREAM,
+        kind=at,
+        url=url,
+        key=key,
+        first_token_timeout_s=TEI_TIMEOUT_S,
+        silence_timeout_s=TEI_TIMEOUT_S,
+    )
     return Model(
         alias=EMBEDDING_ALIAS if embeds else RERANKING_ALIAS,
         label=label,
