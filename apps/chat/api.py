@@ -37,6 +37,7 @@ from apps.gateway.types import CacheResult, Model
 from apps.inference.errors import Interrupted
 from apps.inference.types import ChatTurn, Finished, TextDelta
 from apps.retrieval.types import Passage
+from apps.telemetry.hops import Trace
 from apps.telemetry.services import record_trace
 from apps.tenants.aio import in_scope
 from apps.tenants.models import ApiKey
@@ -69,8 +70,8 @@ class RagModels:
             async with aclosing(answer_question(request, trace, outcome, admission)) as events:
                 async for event in events:
                     if isinstance(event, TextWritten):
-                        if outcome.cache and not told:
-                            yield Served(CacheResult(outcome.cache))
+                        if not told:
+                            yield Served(_cache_result(trace))
                         told = True
                         yield TextDelta(event.text)
                     elif isinstance(event, AnswerEnded):
@@ -156,6 +157,12 @@ def _exchanges(turns: Sequence[ChatTurn]) -> tuple[Exchange, ...]:
         elif found:
             found[-1] = Exchange(found[-1].question, turn.content)
     return tuple(found)
+
+
+def _cache_result(trace: Trace) -> CacheResult:
+    """What the cache had to do with an answer that has begun: its hop says."""
+    results = (hop.attributes.get("result") for hop in trace.hops if hop.name == "cache")
+    return CacheResult(str(next(results, "") or CacheResult.NONE))
 
 
 def _citation(marker: int, passage: Passage, url: str) -> dict[str, Any]:

@@ -84,7 +84,7 @@ class ByProvider:
         async with aclosing(self._provider.answer(self._key, self._asked, admission)) as events:
             async for each in events:
                 match each:
-                    case Served():
+                    case Served() if each.cache != CacheResult.NONE:
                         self._headers["x-ragsite-cache"] = str(each.cache)
                     case Attached():
                         self._headers["x-ragsite-cost-micros"] = str(each.cost_micros)

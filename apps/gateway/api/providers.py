@@ -28,7 +28,7 @@ class Offered:
 
 @dataclass(frozen=True)
 class Served:
-    """The answer comes from a cache: told before its text."""
+    """What a cache had to do with the answer: told before its text."""
 
     cache: CacheResult
 
@@ -69,7 +69,7 @@ class Provider(Protocol):
     def answer(
         self, key: ApiKey, asked: Asked, admission: Admission
     ) -> AsyncGenerator[ProviderEvent, None]:
-        """Served where a cache had it, TextDelta, one Attached, then one Finished.
+        """Served, TextDelta, one Attached, then one Finished.
 
         It reserves what it spends.
         """
