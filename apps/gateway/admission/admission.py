@@ -9,6 +9,7 @@ import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from time import perf_counter
 
 from apps.gateway.admission import rates
 from apps.gateway.admission.budget import Budget, book_unspent
@@ -19,6 +20,7 @@ from apps.gateway.admission.rules import epoch_key, kept_rules, read_rules
 from apps.gateway.admission.worst import WorstCase
 from apps.gateway.errors import Limited, StoreDown
 from apps.gateway.metrics import count_refusal
+from apps.gateway.spans import export_step
 from apps.gateway.types import Call, Caller, Outcome
 from apps.tenants.limits import LimitRule
 from apps.tenants.models import Measure
@@ -175,12 +177,13 @@ async def admitted(
     caller: Caller, *, request_id: uuid.UUID | None = None
 ) -> AsyncIterator[Admission]:
     """Let a request in, or raise RateLimited or StoreDown."""
-    admission = Admission(caller, request_id or uuid.uuid4())
+    admission, began = Admission(caller, request_id or uuid.uuid4()), perf_counter()
     try:
         await admission.enter()
     except (Limited, StoreDown) as exc:
         count_refusal(caller.source, exc.code)
         raise
+    export_step(caller, "admission", (perf_counter() - began) * 1000)
     try:
         yield admission
     finally:

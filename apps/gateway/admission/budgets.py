@@ -190,8 +190,11 @@ def _bounds(rules: Iterable[LimitRule]) -> list[int | None]:
 
 def _lock(reservation_id: uuid.UUID) -> bool:
     """Hold the reservation against the sweeper; whether it is still there."""
-    rows = Reservation.objects.select_for_update().filter(id=reservation_id)
-    return rows.values_list("id", flat=True).first() is not None
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT 1 FROM gateway_reservation WHERE id = %s FOR UPDATE", [reservation_id]
+        )
+        return cursor.fetchone() is not None
 
 
 def _was_committed(transaction_id: str) -> bool:

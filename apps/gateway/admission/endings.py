@@ -57,6 +57,8 @@ async def _undone(task: asyncio.Task[T], undo: Callable[[T], Awaitable[None]]) -
 
 def _ended(task: asyncio.Task[Any]) -> None:
     _running.discard(task)
-    # Faults reach those who wait; that nobody may be waiting is no reason for a warning.
-    if not task.cancelled() and (exc := task.exception()) is not None:
-        logger.debug("a step of the admission ended in %s", type(exc).__name__)
+    if task.cancelled() or (exc := task.exception()) is None:
+        return
+    # Whoever waits is told; refusals and stores that are away are nobody's fault here.
+    if not isinstance(exc, GatewayError):
+        logger.error("a step of the admission ended in %s", type(exc).__name__)
