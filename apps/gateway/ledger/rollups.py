@@ -43,11 +43,15 @@ def roll_up() -> int:
     upto, added = settled_id(), 0
     while True:
         with _held_mark() as mark:
-            _follow_zones(mark)
+            moved = _follow_zones(mark)
             # A pause of hours is caught up in pieces, each in a transaction of its own.
             added += _advance(mark, min(upto, mark.upto_id + summing.BATCH))
-            if mark.upto_id >= upto:
-                return added
+        # Again: what was in flight when they moved has been counted in their old windows. Apart
+        # from the sums, which take seconds: settlements wait for the counters.
+        for tenant in moved:
+            recount(tenant)
+        if mark.upto_id >= upto:
+            return added
 
 
 def rebuild() -> int:
@@ -81,8 +85,9 @@ def settled_id() -> int:
     raise Busy(f"the ledger was being written to in each of {_TRIES} moments")
 
 
-def _follow_zones(mark: RollupMark) -> None:
-    """Sum the days of tenants again whose time zone is another one by now."""
+def _follow_zones(mark: RollupMark) -> list[Tenant]:
+    """Sum the days of tenants again whose time zone is another one by now; which these are."""
+    moved = []
     zones = dict(RollupZone.objects.values_list("tenant_id", "time_zone"))
     for tenant in Tenant.objects.filter(id__in=zones).only("id", "time_zone"):
         if tenant.time_zone != zones[tenant.id]:
@@ -91,8 +96,8 @@ def _follow_zones(mark: RollupMark) -> None:
             RollupZone.objects.filter(tenant_id=tenant.id).update(time_zone=tenant.time_zone)
             for span in summing.Span(0, mark.upto_id).pieces():
                 summing.add_days(span, [tenant.id], tenant.time_zone)
-            # Again: what was in flight when it moved has been counted in the old windows.
-            recount(tenant)
+            moved.append(tenant)
+    return moved
 
 
 def _settled_id() -> int:
