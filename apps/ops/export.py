@@ -184,7 +184,7 @@ def _named(names: dict[str, Name], key: str) -> str:
     found = names.get(key)
     if found is None:  # a call that was booked while the file was being made
         return key
-    return defused(f"{found.text} ({found.id})" if found.id else found.text)
+    return defused(found.line)
 
 
 def _collections(entry: LedgerEntry, names: KnownNames) -> str:

@@ -45,6 +45,12 @@ class Name:
     given: bool = False
     badge: str = ""  # what has become of it
     id: str = ""  # shown small, where the words do not tell it from others
+    whole_id: str = ""  # where `id` is the beginning of it: for a file
+
+    @property
+    def line(self) -> str:
+        """All of it in one line."""
+        return f"{self.text} {self.whole_id or self.id}".rstrip()
 
 
 class Names(Protocol):
@@ -85,8 +91,8 @@ class TenantNames:
             str(key_id): Name(name, given=True, badge="revoked" if revoked_at else "")
             for key_id, name, revoked_at in rows.values_list("id", "name", "revoked_at")
         }
-        gone = {key: Name("A deleted key", id=key[:_SHORT]) for key in keys if key}
-        return {"": Name("Without a key")} | gone | known
+        gone = {key: _identified("A deleted key", key) for key in keys if key}
+        return gone | known | _WITHOUT_A_KEY
 
     def _collections(self, keys: Collection[str]) -> dict[str, Name]:
         rows = DocumentCollection.objects.filter(tenant_id=self._tenant_id, id__in=_uuids(keys))
@@ -94,7 +100,7 @@ class TenantNames:
             str(collection_id): Name(name, given=True)
             for collection_id, name in rows.values_list("id", "name")
         }
-        gone = {key: Name("A deleted collection", id=key[:_SHORT]) for key in keys if key}
+        gone = {key: _identified("A deleted collection", key) for key in keys if key}
         return gone | known | _NO_ONE_COLLECTION
 
 
@@ -107,17 +113,22 @@ class OpsNames:
         if dimension == "user":
             return {key: Name(f"Person {key}" if key else "No person") for key in keys}
         if dimension == "key":
-            return {key: Name(f"Key {key}" if key else "Without a key") for key in keys}
+            return {key: _identified("Key", key) for key in keys} | _WITHOUT_A_KEY
         if dimension == "collection":
-            return {key: Name(f"Collection {key}") for key in keys} | _NO_ONE_COLLECTION
+            return {key: _identified("Collection", key) for key in keys} | _NO_ONE_COLLECTION
         return _plain(dimension, keys)
 
     def _tenants(self, keys: Collection[str]) -> dict[str, Name]:
         rows = Tenant.objects.filter(id__in=_uuids(keys)).values_list("id", "name")
         known = {str(tenant_id): Name(name, given=True) for tenant_id, name in rows}
-        return {key: Name("A deleted organisation", id=key[:_SHORT]) for key in keys} | known
+        return {key: _identified("A deleted organisation", key) for key in keys} | known
 
 
+def _identified(words: str, identifier: str) -> Name:
+    return Name(words, id=identifier[:_SHORT], whole_id=identifier)
+
+
+_WITHOUT_A_KEY = {"": Name("Without a key")}
 _NO_ONE_COLLECTION = {
     "": Name("No collection"),
     SEVERAL: Name("Several collections at once"),
