@@ -99,7 +99,7 @@ def set_alerts(request: TenantRequest) -> HttpResponse:
             form.add_error("webhook_url", str(exc))
         else:
             messages.success(request, "Saved.")
-            return redirect(f"{_here(request)}#alerts")
+            return redirect(_here(request))
     names = figures.people_and_keys(request.access.tenant.id)
     return _limits(request, names, form=LimitForm(names), alert_form=form)
 
@@ -111,12 +111,12 @@ def test_alerts(request: TenantRequest) -> HttpResponse:
     tenant = request.access.tenant
     if not cache.add(f"alert-test:{tenant.id}", 1, timeout=_TEST_PAUSE_S):
         messages.warning(request, f"A test was sent just now. Wait {_TEST_PAUSE_S} seconds.")
-        return redirect(f"{_here(request)}#alerts")
+        return redirect(_here(request))
     mail_error, hook_error = send_test(tenant=tenant)
     _say(request, mail_error, "The test was mailed.", "There is nobody to mail it to.", "Mail")
     if hook_error != NOBODY:
         _say(request, hook_error, "The webhook took the test.", "", "The webhook")
-    return redirect(f"{_here(request)}#alerts")
+    return redirect(_here(request))
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -100,6 +100,7 @@ def test_what_is_no_amount_is_said_beside_the_field(cast: Cast, amount: str) -> 
     page = post(cast, amount=amount)
     assert page.status_code == 200
     assert 'class="errorlist"' in page.content.decode()
+    assert "The limit was not set." in words(page)
     assert not limits_of(cast.acme.id).exists()
 
 
