@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Literal
 
 from apps.gateway.admission import Budget
 from apps.gateway.calling import CallReport, generate
 from apps.gateway.errors import GatewayError
+from apps.gateway.spans import export_call
 from apps.gateway.types import CacheNote, Call, Model, Outcome, Usage
 from apps.inference.errors import InferenceError, TimedOut
 from apps.inference.generators.tokens import estimate_tokens, prompt_text, template_tokens
 from apps.inference.types import Finished, GenerationEvent, GenerationRequest
+from apps.telemetry.trace_context import child_of
 
 Hop = Literal["generate", "rewrite"]
 
@@ -102,6 +104,10 @@ async def metered(
     `prompt_tokens`: where the caller has counted them. `report` is filled as it goes. Raises what
     `calling.generate` raises.
     """
+    caller = budget.admission.caller
+    place = child_of(caller.traceparent)
+    if place:
+        request = replace(request, traceparent=place)
     counted = prompt_estimate(request) if prompt_tokens is None else prompt_tokens
     meter = Meter(hop, model.alias, counted, cache or CacheNote(), report or CallReport())
     try:
@@ -115,5 +121,7 @@ async def metered(
         meter.failed(exc)
         raise
     finally:
+        call = meter.call(budget.admission.broken_off_as)
+        export_call(caller, call, place)
         # Also when it is cancelled: what was used must be booked.
-        await asyncio.shield(budget.settle(meter.call(budget.admission.broken_off_as)))
+        await asyncio.shield(budget.settle(call))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ssl
 import weakref
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -136,6 +136,7 @@ async def open_stream(
     url: str,
     *,
     body: object = None,
+    headers: Mapping[str, str] | None = None,
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> AsyncIterator[httpx.Response]:
     """The reply to one request, its body still unread.
@@ -145,8 +146,9 @@ async def open_stream(
     """
     async with _client(transport) as client:
         with translated(server):
+            lines = {**server.headers, **(headers or {})}
             request = client.build_request(
-                method, url, json=body, headers=server.headers, timeout=server.timeout
+                method, url, json=body, headers=lines, timeout=server.timeout
             )
             response = await client.send(request, stream=True)
             try:

@@ -82,6 +82,7 @@ class GenerationRequest:
     seed: int | None = None
     # Other parameters, sent as they are where the server takes them: tools, top_p and the like.
     options: Mapping[str, Any] = field(default_factory=dict)
+    traceparent: str = ""  # W3C trace context, sent as a header
 
 
 @dataclass(frozen=True)

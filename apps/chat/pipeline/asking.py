@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, aclosing
+from dataclasses import replace
 
 from apps.chat.pipeline.answer import answer_question
 from apps.chat.pipeline.types import AnswerRequest, Outcome, PipelineEvent
@@ -45,7 +46,8 @@ async def ask(
     """
     async with AsyncExitStack() as stack:
         try:
-            entering = admitted(caller, request_id=trace.trace_id)
+            traced = replace(caller, traceparent=trace.traceparent)
+            entering = admitted(traced, request_id=trace.trace_id)
             admission = await stack.enter_async_context(entering)
         except StoreDown:
             admission = None

@@ -56,6 +56,7 @@ class ChatStream:
     """What has been read of one stream so far."""
 
     server: Server
+    traceparent: str = ""
     reason: Literal["stop", "length", "tool_calls"] | None = None
     usage: tuple[int, int, int] | None = (
         None  # tokens of prompt, completion; cached of the prompt's
@@ -179,7 +180,7 @@ async def stream_chat(
     server = stream.server
     seconds = server.first_timeout_s or server.timeout_s
     with Patience() as patience:
-        async with aclosing(_batches(server, url, payload, transport)) as batches:
+        async with aclosing(_batches(stream, url, payload, transport)) as batches:
             while not stream.done:
                 batch = await _next_batch(batches, server, patience, seconds)
                 if batch is None:
@@ -196,13 +197,17 @@ async def stream_chat(
 
 
 async def _batches(
-    server: Server,
+    stream: ChatStream,
     url: str,
     payload: Mapping[str, Any],
     transport: httpx.AsyncBaseTransport | None,
 ) -> AsyncGenerator[list[ServerEvent], None]:
     """The events that came together, at least one."""
-    async with open_stream(server, "POST", url, body=payload, transport=transport) as response:
+    server = stream.server
+    headers = {"traceparent": stream.traceparent} if stream.traceparent else {}
+    async with open_stream(
+        server, "POST", url, body=payload, headers=headers, transport=transport
+    ) as response:
         if "text/event-stream" not in response.headers.get("content-type", ""):
             await response.aread()
             fault = fault_of_body(response.content)

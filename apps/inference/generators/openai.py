@@ -33,7 +33,7 @@ class OpenAIGenerator:
     async def stream(self, request: GenerationRequest) -> AsyncGenerator[GenerationEvent, None]:
         """Yield deltas, then one Finished; raise an InferenceError for anything else."""
         url = f"{self.server.url}/chat/completions"
-        state = ChatStream(self.server)
+        state = ChatStream(self.server, request.traceparent)
         payload = chat_payload(request, model=self._model)
         if await self._is_llamacpp():
             # Until its first event llama.cpp does not notice that the reader has gone, and reads

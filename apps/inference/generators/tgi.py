@@ -28,7 +28,7 @@ class TgiGenerator:
 
     async def stream(self, request: GenerationRequest) -> AsyncGenerator[GenerationEvent, None]:
         """Yield deltas, then one Finished; raise an InferenceError for anything else."""
-        state = ChatStream(self.server)
+        state = ChatStream(self.server, request.traceparent)
         payload = tgi_payload(request)
         url = f"{self.server.root}/v1/chat/completions"
         async with aclosing(stream_chat(state, url, payload, transport=self._transport)) as deltas:
