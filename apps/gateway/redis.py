@@ -13,6 +13,7 @@ from django.conf import settings
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.commands.core import AsyncScript
 from redis.exceptions import RedisError
 
 from apps.gateway.errors import StoreDown
@@ -46,6 +47,21 @@ _clients: PerLoop[Redis] = PerLoop(_client, Redis.aclose)
 def client() -> Redis:
     """The running loop's client."""
     return _clients.get()
+
+
+async def _drop(scripts: dict[str, AsyncScript]) -> None:
+    scripts.clear()
+
+
+_scripts: PerLoop[dict[str, AsyncScript]] = PerLoop(dict, _drop)
+
+
+def script(text: str) -> AsyncScript:
+    """A script of the running loop's client. Its hash is made once, not at every call."""
+    scripts = _scripts.get()
+    if text not in scripts:
+        scripts[text] = client().register_script(text)
+    return scripts[text]
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from apps.gateway.redis import PREFIX, client, translated
+from apps.gateway.redis import PREFIX, script, translated
 from apps.tenants.limits import LimitRule
 from apps.tenants.models import Measure, Subject
 
@@ -197,7 +197,7 @@ async def take(
     keys = [epoch_key, *(rate.key for rate in rates)]
     arguments = [epoch, request, _us(LEASE_S), *_triples(rates)]
     async with translated():
-        refused, wait_us, *rest = await client().register_script(_TAKE)(keys, arguments)
+        refused, wait_us, *rest = await script(_TAKE)(keys, arguments)
     if refused == -1:
         return Taken(rules_are_old=True)
     return Taken(
@@ -215,9 +215,7 @@ async def give_back(rates: Sequence[Rate], *, request: str) -> None:
     if not rates:
         return
     async with translated():
-        await client().register_script(_GIVE_BACK)(
-            [rate.key for rate in rates], [request, *_triples(rates)]
-        )
+        await script(_GIVE_BACK)([rate.key for rate in rates], [request, *_triples(rates)])
 
 
 async def renew(rates: Sequence[Rate], *, request: str) -> None:
@@ -226,7 +224,7 @@ async def renew(rates: Sequence[Rate], *, request: str) -> None:
     if not keys:
         return
     async with translated():
-        await client().register_script(_RENEW)(keys, [request, _us(LEASE_S)])
+        await script(_RENEW)(keys, [request, _us(LEASE_S)])
 
 
 def _triples(rates: Sequence[Rate]) -> list[str | int]:

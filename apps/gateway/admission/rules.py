@@ -18,7 +18,7 @@ import redis
 from django.conf import settings
 
 from apps.gateway.admission.postgres import stored
-from apps.gateway.redis import PREFIX, client, translated
+from apps.gateway.redis import PREFIX, script, translated
 from apps.gateway.types import Caller
 from apps.tenants.aio import in_thread
 from apps.tenants.limits import LimitRule, limits_for
@@ -96,9 +96,7 @@ def epoch_key(tenant_id: uuid.UUID) -> str:
 
 async def _current_epoch(caller: Caller) -> str:
     async with translated():
-        found: bytes = await client().register_script(_EPOCH)(
-            [epoch_key(caller.tenant_id)], [uuid.uuid4().hex]
-        )
+        found: bytes = await script(_EPOCH)([epoch_key(caller.tenant_id)], [uuid.uuid4().hex])
     return found.decode()
 
 

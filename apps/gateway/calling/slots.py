@@ -16,10 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from redis.commands.core import AsyncScript
-
 from apps.gateway.errors import StoreDown
-from apps.gateway.redis import PREFIX, client, translated
+from apps.gateway.redis import PREFIX, script, translated
 from apps.gateway.types import Route
 from apps.inference.per_loop import PerLoop
 
@@ -196,7 +194,7 @@ async def take(routes: Sequence[Route]) -> Place | Why:
         keys += [leases_key(route.upstream.name), breaker_key(route.upstream.name)]
         args += [route.upstream.max_concurrency, route.weight]
     async with translated():
-        index, trial = await _script(_TAKE)(keys=keys, args=args)
+        index, trial = await script(_TAKE)(keys=keys, args=args)
     if index < 1:
         return Why.FULL if index == 0 else Why.DOWN
     place = Place(drawn[index - 1], lease, bool(trial))
@@ -218,7 +216,7 @@ async def give_back(place: Place, went: Went, error_code: str = "") -> None:
 async def let_try(upstream: str) -> None:
     """The upstream looks well: the next call may try it, however long its pause. Or StoreDown."""
     async with translated():
-        await _script(_LET_TRY)(keys=[breaker_key(upstream)])
+        await script(_LET_TRY)(keys=[breaker_key(upstream)])
 
 
 async def _return(place: Place, went: Went, error_code: str, *, gives_back: bool) -> None:
@@ -227,7 +225,7 @@ async def _return(place: Place, went: Went, error_code: str, *, gives_back: bool
     args += [_ms(COOLDOWN_S), _ms(COOLDOWN_MAX_S), _ms(_KEEP_S), int(gives_back)]
     try:
         async with translated():
-            await _script(_GIVE_BACK)(keys=[leases_key(name), breaker_key(name)], args=args)
+            await script(_GIVE_BACK)(keys=[leases_key(name), breaker_key(name)], args=args)
     except StoreDown:
         log.warning("a place at %s was not given back: Redis is away, the lease runs out", name)
 
@@ -238,7 +236,6 @@ class _Kept:
 
     places: dict[str, Place] = field(default_factory=dict)
     renewal: asyncio.Task[None] | None = None
-    scripts: dict[str, AsyncScript] = field(default_factory=dict)
 
 
 async def _drop(kept: _Kept) -> None:
@@ -265,16 +262,9 @@ async def _renew(kept: _Kept) -> None:
             try:
                 async with translated():
                     args: list[str | int] = [_ms(LEASE_S), *leases]
-                    await _script(_RENEW)(keys=[leases_key(name)], args=args)
+                    await script(_RENEW)(keys=[leases_key(name)], args=args)
             except StoreDown:
                 log.warning("the leases at %s were not renewed: Redis is away", name)
-
-
-def _script(text: str) -> AsyncScript:
-    scripts = _kept.get().scripts
-    if text not in scripts:
-        scripts[text] = client().register_script(text)
-    return scripts[text]
 
 
 def _ms(seconds: float) -> int:
