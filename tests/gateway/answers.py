@@ -54,8 +54,9 @@ class Upstream:
     cut_off: int = 0
     failure: Exception | None = None
     fail_after: int = 0
-    # Every event waits for it.
+    # Every event waits for it, from this one on.
     gate: asyncio.Event | None = None
+    gate_from: int = 0
     notes: list[CacheNote] = field(default_factory=list)
 
     def __call__(self, use: CacheUse | None = None) -> Callable[[], AsyncGenerator[str, None]]:
@@ -69,7 +70,7 @@ class Upstream:
         ended = False
         try:
             for at, word in enumerate(self.words):
-                if self.gate is not None:
+                if self.gate is not None and at >= self.gate_from:
                     await self.gate.wait()
                 await asyncio.sleep(0)
                 if self.failure is not None and at == self.fail_after:

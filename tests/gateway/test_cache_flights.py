@@ -92,14 +92,13 @@ class TestSharing:
         assert [(note.saved_micros, note.saved_ms) for note in shared] == [(500, 0.0)] * 2
 
     async def test_who_comes_late_gets_what_has_come_and_then_the_rest(self, acme: Tenant) -> None:
-        upstream, first = Upstream(), CacheUse()
+        upstream, first = Upstream(gate=asyncio.Event(), gate_from=2), CacheUse()
         events = through_cache(caller_of(acme), QUESTION, upstream(), Words(), first)
         async with aclosing(events):
             begun = [await anext(events), await anext(events)]
-            upstream.gate = asyncio.Event()
             late = asyncio.create_task(ask(acme, upstream))
             await until(lambda: listeners() == 2)
-            upstream.gate.set()
+            gate_of(upstream).set()
             rest = [word async for word in events]
         assert begun + rest == (await late).words == list(ANSWER)
         assert upstream.begun == 1
