@@ -36,11 +36,11 @@ _FIND = (
 # What was begun before everything was forgotten, or the cache was switched off, is not kept.
 _PUT = (
     "INSERT INTO gateway_cachedresponse (id, tenant_id, key, scope, question, vector, "
-    "vector_model, payload, collection_ids, cost_micros, total_ms, hits, created_at, expires_at) "
+    "vector_model, payload, collection_ids, cost_micros, total_ms, created_at, expires_at) "
     + _POLICY.format(
         columns="%(id)s, asked.tenant_id, %(key)s, %(scope)s, %(question)s, %(vector)s, "
         "%(vector_model)s, %(payload)s::jsonb, %(collections)s::uuid[], %(cost)s, %(total_ms)s, "
-        "0, now(), now() + make_interval(secs => %(ttl_s)s)"
+        "now(), now() + make_interval(secs => %(ttl_s)s)"
     )
     + """
     WHERE coalesce(policy.enabled, true) AND coalesce(policy.epoch, 0) = %(epoch)s
@@ -48,7 +48,7 @@ _PUT = (
         id = excluded.id, question = excluded.question, vector = excluded.vector,
         vector_model = excluded.vector_model, payload = excluded.payload,
         collection_ids = excluded.collection_ids,
-        cost_micros = excluded.cost_micros, total_ms = excluded.total_ms, hits = 0,
+        cost_micros = excluded.cost_micros, total_ms = excluded.total_ms,
         created_at = excluded.created_at, expires_at = excluded.expires_at
     """
 )

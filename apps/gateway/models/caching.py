@@ -53,7 +53,6 @@ class CachedResponse(models.Model):
     collection_ids = ArrayField(models.UUIDField(), default=list)
     cost_micros = models.BigIntegerField(default=0)  # what a hit saves
     total_ms = models.FloatField(default=0.0)
-    hits = models.PositiveIntegerField(default=0)
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField()
 
