@@ -15,6 +15,7 @@ import httpx
 import pytest
 import redis
 from django.conf import settings
+from django.db import connection
 
 from ragsite.stack.process import free_port
 from ragsite.stack.state import BASE_DIR
@@ -91,12 +92,34 @@ def site(django_db_setup: None) -> Iterator[Site]:
 
 
 @pytest.fixture(autouse=True)
-def _quiet_doubles(request: pytest.FixtureRequest) -> None:
-    """Every test begins with doubles that answer well, and nothing remembered."""
-    if "site" in request.fixturenames:
-        running: Site = request.getfixturevalue("site")
-        running.tgi.default = Behaviour()
-        running.tgi.counts.clear()
-        running.tgi.requests.clear()
-        with redis.Redis.from_url(settings.REDIS_URL) as connection:
-            connection.flushdb()  # breakers that a test before has opened
+def _quiet_doubles(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Every test begins with doubles that answer well, and ends when the site has come to rest."""
+    if "site" not in request.fixturenames:
+        yield
+        return
+    running: Site = request.getfixturevalue("site")
+    # Before this one, so that its tables are emptied after it: not while the site still books.
+    request.getfixturevalue("transactional_db")
+    running.tgi.default = Behaviour()
+    running.tgi.counts.clear()
+    running.tgi.requests.clear()
+    with redis.Redis.from_url(settings.REDIS_URL) as store:
+        store.flushdb()  # breakers that a test before has opened
+    yield
+    _wait_for_rest()
+
+
+def _wait_for_rest(looks: int = 4) -> None:
+    """Nothing reserved and no statement under way, several times in a row."""
+    deadline, at_rest = time.monotonic() + 20, 0
+    while at_rest < looks:
+        assert time.monotonic() < deadline, "the site does not come to rest"
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT EXISTS (SELECT FROM gateway_reservation) OR EXISTS (SELECT FROM"
+                " pg_stat_activity WHERE datname = current_database() AND state <> 'idle'"
+                " AND pid <> pg_backend_pid())"
+            )
+            (busy,) = cursor.fetchone()
+        at_rest = 0 if busy else at_rest + 1
+        time.sleep(0.03)

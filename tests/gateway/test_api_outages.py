@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -68,9 +69,10 @@ async def test_a_fault_in_the_middle_of_a_stream_is_told_and_ends_it(
     real = completing.metered
 
     async def faulty(*arguments: Any, **more: Any) -> Any:
-        async for event in real(*arguments, **more):
-            yield event
-            raise ZeroDivisionError("secret")
+        async with aclosing(real(*arguments, **more)) as events:
+            async for event in events:
+                yield event
+                raise ZeroDivisionError("secret")
 
     monkeypatch.setattr(completing, "metered", faulty)
     answer = await ask("POST", CHAT, chat(stream=True), key=key)
