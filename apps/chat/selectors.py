@@ -21,8 +21,10 @@ from apps.chat.models import (
 )
 from apps.chat.pipeline.types import Exchange, Sentence
 from apps.chat.rendering import render_answer
+from apps.gateway.using import own_use
 from apps.inference.types import ChatTurn
 from apps.tenants.access import Access
+from apps.tenants.amounts import format_amount
 
 HISTORY_MESSAGES = 12
 # An answer still "streaming" after this long has lost the process that wrote it.
@@ -122,6 +124,29 @@ def total_ms_of(answer: Message) -> float | None:
     if answer.finished_at is None:
         return None
     return (answer.finished_at - answer.created_at).total_seconds() * 1000
+
+
+@dataclass(frozen=True)
+class OwnLimit:
+    """One of a member's own limits, in words."""
+
+    label: str  # "Tokens a day"
+    used: str  # "1,066 tokens", what calls in flight hold included
+    amount: str
+    is_near: bool
+
+
+def own_limits(access: Access) -> list[OwnLimit]:
+    """What binds this member alone, with what they have used of it."""
+    return [
+        OwnLimit(
+            label=use.rule.measure.label,
+            used=format_amount(use.rule.measure, use.used + use.reserved),
+            amount=format_amount(use.rule.measure, use.rule.amount),
+            is_near=use.is_near,
+        )
+        for use in own_use(access.tenant, access.user.id)
+    ]
 
 
 def get_citation(access: Access, citation_id: uuid.UUID) -> Citation | None:

@@ -215,6 +215,7 @@ def _chat_page(request: TenantRequest, current: Conversation | None) -> HttpResp
         "has_ready_documents": has_ready,
         "suggestions": [] if current else suggest_questions(access.tenant.id, picked),
         "question_max_chars": settings.QUESTION_MAX_CHARS,
+        "own_limits": selectors.own_limits(access),
     }
     return render(request, "chat/chat.html", context)
 

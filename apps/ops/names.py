@@ -32,7 +32,7 @@ _HOPS: Mapping[str, str] = {
 _WORDS: Mapping[str, Mapping[str, str]] = {
     "source": _SOURCES,
     "hop": _HOPS,
-    "upstream": {"": "None was reached"},
+    "upstream": {"": "None: from a cache, or none could be reached"},
 }
 _SHORT = 8  # characters of an identifier that tell lines of a page apart
 

@@ -16,8 +16,9 @@ from apps.documents.models import Collection, Document, DocumentState, Page
 from apps.telemetry.hops import Trace
 from apps.telemetry.models import Span
 from apps.telemetry.services import record_trace
-from apps.tenants.models import Tenant, User
+from apps.tenants.models import Limit, Measure, Subject, Tenant, User
 from apps.tenants.scope import tenant_scope
+from apps.tenants.services import set_limit
 from tests.cast import Cast, signed_in
 
 pytestmark = pytest.mark.django_db
@@ -312,3 +313,19 @@ class TestDetails:
 
     def test_no_hops_are_no_bars(self) -> None:
         assert hop_bars([]) == []
+
+
+def test_a_member_sees_their_own_limits_and_nobody_elses(cast: Cast) -> None:
+    set_limit(
+        tenant=cast.acme,
+        actor=cast.alice,
+        given_by=Limit.GivenBy.MANAGER,
+        subject=Subject.MEMBER,
+        subject_id=str(cast.bob.id),
+        measure=Measure.TOKENS_PER_DAY,
+        amount=50_000,
+    )
+    bobs = signed_in(cast.bob).get("/t/acme/chat/").content.decode()
+    carls = signed_in(cast.carl).get("/t/acme/chat/").content.decode()
+    assert "0 tokens of 50,000 tokens" in bobs
+    assert "own-limits" not in carls
