@@ -82,9 +82,11 @@ def send(order: Order) -> list[Timing]:
         input=order.write(),
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
         timeout=600,
     )
+    if done.returncode != 0:
+        raise RuntimeError(f"the load generator failed: {done.stderr}")
     return [tuple(timing) if timing else None for timing in json.loads(done.stdout)]
 
 
