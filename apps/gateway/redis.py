@@ -26,13 +26,15 @@ _TIMEOUT_S = 2.0
 # A command takes a fraction of a millisecond: more at once wait for a connection, where redis-py's
 # own pool would refuse the 101st.
 _CONNECTIONS = 32
+# For one of them: a process that is busy is not one whose Redis is away.
+_WAIT_S = 5.0
 
 
 def _client() -> Redis:
     pool = BlockingConnectionPool.from_url(
         settings.REDIS_URL or "redis://127.0.0.1:1/0",
         max_connections=_CONNECTIONS,
-        timeout=_TIMEOUT_S,
+        timeout=_WAIT_S,
         socket_timeout=_TIMEOUT_S,
         socket_connect_timeout=_TIMEOUT_S,
         # Once more, for a connection that was closed meanwhile; by default it waits for seconds.
