@@ -1,5 +1,4 @@
-"""Embedders and rerankers, one of each a process: the settings' own, or a named model's; generators
-on demand.
+"""Embedders and rerankers, one of each a process: the settings' own, or a named model's.
 
 The only module here that reads Django's settings, and it does so on first use.
 """
@@ -17,15 +16,13 @@ from django.conf import settings
 from apps.inference import errors
 from apps.inference.embedders.sentence_transformers import SentenceTransformersEmbedder
 from apps.inference.embedders.tei import TeiEmbedder
-from apps.inference.generators.openai import OpenAIGenerator
-from apps.inference.generators.tgi import TgiGenerator
 from apps.inference.local_encoder import LocalEncoder
 from apps.inference.rerankers.cross_encoder import CrossEncoderReranker
 from apps.inference.rerankers.late_interaction import LateInteractionReranker
 from apps.inference.rerankers.tei import TeiLateInteractionReranker, TeiReranker
 from apps.inference.rerankers.token_cache import TokenCache
 from apps.inference.transport import Server
-from apps.inference.types import Embedder, Generator, Reranker
+from apps.inference.types import Embedder, Reranker
 
 # A question waits for a vector no longer than this; then it is answered from BM25 alone.
 TEI_TIMEOUT_S = 30.0
@@ -76,17 +73,6 @@ def get_reranker(spec: EmbedderSpec | None = None) -> Reranker | None:
             return _cross_encoder()
         case _:
             return _late_interaction(spec or _own_model())
-
-
-def make_tgi(url: str, key: str = "") -> Generator:
-    """A generator at a text-generation-inference server."""
-    return TgiGenerator(Server("TGI", url, key, settings.GENERATION_TIMEOUT_S))
-
-
-def make_openai(url: str, key: str = "", model: str = "") -> Generator:
-    """A generator at an OpenAI-compatible server; `url` includes `/v1`."""
-    server = Server("OpenAI-compatible", url, key, settings.GENERATION_TIMEOUT_S)
-    return OpenAIGenerator(server, model=model)
 
 
 def forget() -> None:

@@ -85,7 +85,7 @@ def _prompt(demo: Demo, collection: Collection, question: str) -> tuple[Generati
             passages=found.passages,
             history=(),
             model=model,
-            count_tokens=partial(gateway.count_tokens, model.alias),
+            count_tokens=partial(gateway.count_tokens, model),
         )
     )
     return prompt.request, prompt.tokens

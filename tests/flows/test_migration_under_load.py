@@ -40,6 +40,9 @@ SETTINGS = {
     "CHUNK_OVERLAP_TOKENS": "0",
     # Both tenants are large ones: their new indexes get partitions of their own.
     "HNSW_ABOVE_CHUNKS": "1000",
+    # Questions come again: each is to be searched.
+    "RESPONSE_CACHE_TTL_S": "0",
+    "EMBEDDING_CACHE_TTL_S": "0",
     # Answers are passages, quoted: what is tried here is how they are found.
     "OPENAI_URL": "http://127.0.0.1:9/v1",
 }

@@ -14,8 +14,6 @@ from pytest_django import Settings
 
 from apps.inference import errors, registry
 from apps.inference.embedders.tei import TeiEmbedder
-from apps.inference.generators.openai import OpenAIGenerator
-from apps.inference.generators.tgi import TgiGenerator
 from apps.inference.model_files import load_tokenizer, locate_model
 from apps.inference.registry import EmbedderSpec
 from apps.inference.rerankers.tei import TeiLateInteractionReranker, TeiReranker
@@ -121,11 +119,6 @@ def test_prompts_are_put_before_questions_and_passages(settings: Settings) -> No
     embedder.embed_query("who?")
     embedder.embed_documents(["she", "he"])
     assert sent == ["query: who?", ["passage: she", "passage: he"]]
-
-
-def test_generators_are_made_for_an_address() -> None:
-    assert isinstance(registry.make_tgi("http://a.test", "k"), TgiGenerator)
-    assert isinstance(registry.make_openai("http://a.test/v1", "k", "m"), OpenAIGenerator)
 
 
 def test_a_server_shows_neither_key_nor_credentials() -> None:
