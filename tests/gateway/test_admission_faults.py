@@ -286,6 +286,69 @@ async def test_postgres_away_at_the_settlement(cast: Cast, caller: Caller) -> No
     await all_is_booked(cast)
 
 
+@pytest.mark.parametrize("swept", [False, True])
+async def test_attempts_at_the_same_settlement_at_once_book_once(
+    cast: Cast, caller: Caller, swept: bool
+) -> None:
+    for _ in range(5):
+        hold = await in_thread(budgets.reserve, caller, uuid.uuid4(), WORST, ())
+        if swept:
+            await in_thread(let_expire)
+            await in_thread(sweep)
+        settlement = budgets.Settlement(call_of(50))
+        attempts = (in_thread(budgets.settle, hold, settlement) for _ in range(6))
+        assert await asyncio.gather(*attempts) == [50] * 6
+        await in_thread(budgets.release, hold.id)
+    assert await in_thread(counted, cast.acme) == (250, 0)
+    await all_is_booked(cast)
+
+
+async def test_an_answer_that_is_lost_after_the_commit_is_asked_for_again(
+    cast: Cast, caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settle, heard = budgets.settle, iter([False, False, True])
+
+    def deaf(hold: budgets.Hold, settlement: budgets.Settlement) -> int:
+        cost = settle(hold, settlement)
+        if not next(heard):
+            let_expire()
+            sweep()
+            raise StoreDown("The connection was lost with the answer.")
+        return cost
+
+    monkeypatch.setattr(budgets, "settle", deaf)
+    async with admitted(caller) as admission, admission.reserved(WORST) as budget:
+        await budget.renew()
+        assert await budget.settle(call_of(60)) == 60
+        assert budget.spent_micros == 60
+    assert await in_thread(counted, cast.acme) == (60, 0)
+    await all_is_booked(cast)
+
+
+async def test_a_connection_that_breaks_while_a_call_is_settled_books_it_once(
+    cast: Cast, caller: Caller
+) -> None:
+    async with admitted(caller) as admission, admission.reserved(WORST) as budget:
+        with locked("SELECT FROM gateway_budgetcounter FOR UPDATE"):
+            settling = asyncio.create_task(budget.settle(call_of(60)))
+            await in_thread(_break_what_waits)
+        assert await settling == 60
+    assert await in_thread(counted, cast.acme) == (60, 0)
+    await all_is_booked(cast)
+
+
+def _break_what_waits() -> None:
+    """End the session that waits for a lock, once there is one."""
+    with superuser() as connection:
+        broken = None
+        while broken is None:
+            broken = connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = %s AND wait_event_type = 'Lock'",
+                [parts.DATABASE],
+            ).fetchone()
+
+
 @pytest.mark.usefixtures("impatient")
 async def test_postgres_away_at_the_release(cast: Cast, caller: Caller) -> None:
     async with admitted(caller) as admission:

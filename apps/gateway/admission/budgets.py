@@ -23,9 +23,8 @@ from apps.gateway.admission.selectors import COUNTED
 from apps.gateway.admission.worst import MOST_TOKENS, WorstCase
 from apps.gateway.alerting.refusing import note_refusal
 from apps.gateway.calling import catalogue
-from apps.gateway.errors import StoreDown
-from apps.gateway.ledger.booking import book
-from apps.gateway.ledger.prices import PriceRule, price_in_force
+from apps.gateway.ledger.booking import book, count_booked, entry_of
+from apps.gateway.ledger.prices import PriceRule, cost_micros, price_in_force
 from apps.gateway.models import LedgerEntry, Reservation
 from apps.gateway.types import Call, Caller, Outcome, Usage
 from apps.tenants.limits import LimitRule
@@ -55,13 +54,12 @@ class Hold:
 
 @dataclass
 class Settlement:
-    """One call to be booked, exactly once: what is known of the attempts at it so far."""
+    """One call to be booked, exactly once, in however many attempts."""
 
     call: Call
     lost_is_left_out: bool = False  # of an earlier call of the same reservation
-    cost_micros: int = 0
     was_swept: bool = False
-    transaction_id: str = field(default="", repr=False)  # of the last attempt
+    id: uuid.UUID = field(default_factory=uuid.uuid4)  # the ledger takes it once
 
 
 def reserve(
@@ -93,23 +91,21 @@ def reserve(
 
 
 def settle(hold: Hold, settlement: Settlement) -> int:
-    """Book a call and move the counters, in one transaction; the micros it cost.
+    """Book a call and move the counters, in one statement; the micros it cost.
 
     May be tried again after StoreDown: what turns out to have been committed is not done twice.
     Where the reservation has been swept, what the sweeper booked of the call is left out.
     """
-    if settlement.transaction_id and _was_committed(settlement.transaction_id):
-        return settlement.cost_micros
-    price = _price_of(settlement.call)
-    with short_transaction():
-        settlement.was_swept = not _lock(hold.id)
-        call = _plausible(settlement.call)
-        if settlement.was_swept and not settlement.lost_is_left_out:
+    call, price = _plausible(settlement.call), _price_of(settlement.call)
+    with stored():
+        cost = _book(hold, call, price, settlement.id)
+        if cost is not None:
+            return cost
+        settlement.was_swept = True
+        if not settlement.lost_is_left_out:
             call = _beyond_what_was_lost(hold, call)
-        booked = book(hold.caller, hold.request_id, call, price)
-        settlement.cost_micros = booked.cost_micros
-        settlement.transaction_id = _count(hold, call, booked.cost_micros)
-    return settlement.cost_micros
+        cost = _book(hold, call, price, settlement.id, although_swept=True)
+    return cost or 0
 
 
 def release(reservation_id: uuid.UUID) -> None:
@@ -137,13 +133,9 @@ def renew(hold: Hold, call: Call | None) -> None:
 
 def book_unspent(caller: Caller, request_id: uuid.UUID, settlement: Settlement) -> None:
     """A ledger row for a call that spends nothing. May be tried again, like `settle`."""
-    if settlement.transaction_id and _was_committed(settlement.transaction_id):
-        return
     with short_transaction():
-        book(caller, request_id, _plausible(settlement.call), None)
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_current_xact_id()::text")
-            settlement.transaction_id = cursor.fetchone()[0]
+        call = _plausible(settlement.call)
+        book(caller, request_id, call, None, settlement_id=settlement.id)
 
 
 def settle_lost(row: Reservation) -> None:
@@ -155,8 +147,7 @@ def settle_lost(row: Reservation) -> None:
     call = notes.unpack_lost_call(row)
     if call is not None:
         hold = Hold(row.id, caller, request_id, row.month_start, row.day_start, row.started_at)
-        booked = book(caller, request_id, call, _price_of(call))
-        _count(hold, call, booked.cost_micros)
+        _book(hold, call, _price_of(call), uuid.uuid4())
 
 
 def tokens_counted(call: Call) -> int:
@@ -164,18 +155,29 @@ def tokens_counted(call: Call) -> int:
     return _plausible(call).usage.total if call.hop in ("generate", "rewrite") else 0
 
 
-def _count(hold: Hold, call: Call, micros: int) -> str:
-    caller = hold.caller
+def _book(
+    hold: Hold,
+    call: Call,
+    price: PriceRule | None,
+    settlement_id: uuid.UUID,
+    *,
+    although_swept: bool = False,
+) -> int | None:
+    """The micros it cost; None, and nothing done, where the reservation has been swept."""
+    cost = cost_micros(call.usage, price)
+    entry = entry_of(hold.caller, hold.request_id, call, price, cost, settlement_id)
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT gateway_settle(%s, %s, %s, %s, %s, %s, %s, %s)",
+            "SELECT gateway_book(%s, %s, %s, %s, %s::jsonb, %s, %s)",
             [
-                hold.id, caller.tenant_id, caller.user_id, caller.key_id,
-                hold.month_start, hold.day_start, micros, tokens_counted(call),
+                hold.id, hold.month_start, hold.day_start, tokens_counted(call), entry,
+                although_swept, str(LOCK_TIMEOUT_MS),
             ],
         )  # fmt: skip
-        transaction_id: str = cursor.fetchone()[0]
-    return transaction_id
+        booked: int | None = cursor.fetchone()[0]
+    if booked is not None:
+        count_booked(hold.caller, call, booked)
+    return booked
 
 
 def _bounds(rules: Iterable[LimitRule]) -> list[int | None]:
@@ -186,25 +188,6 @@ def _bounds(rules: Iterable[LimitRule]) -> list[int | None]:
             counter = (COUNTED[rule.measure], rule.subject)
             tightest[counter] = min(rule.amount, tightest.get(counter, rule.amount))
     return [tightest.get(counter) for counter in _COUNTERS]
-
-
-def _lock(reservation_id: uuid.UUID) -> bool:
-    """Hold the reservation against the sweeper; whether it is still there."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT 1 FROM gateway_reservation WHERE id = %s FOR UPDATE", [reservation_id]
-        )
-        return cursor.fetchone() is not None
-
-
-def _was_committed(transaction_id: str) -> bool:
-    """What became of a transaction whose connection was lost; StoreDown while it is open."""
-    with stored(), connection.cursor() as cursor:
-        cursor.execute("SELECT pg_xact_status(%s::xid8)", [transaction_id])
-        status = cursor.fetchone()[0]
-    if status == "in progress":
-        raise StoreDown("It is not known yet whether a call was booked.")
-    return bool(status == "committed")
 
 
 def _price_of(call: Call) -> PriceRule | None:

@@ -31,6 +31,8 @@ class LedgerEntry(models.Model):
     key_id = models.UUIDField(null=True)
     conversation_id = models.UUIDField(null=True)
     request_id = models.UUIDField(default=uuid.uuid4)  # the calls of one answer share it
+    # Of a call under a reservation: what is sent again after a lost connection is found here.
+    settlement_id = models.UUIDField(null=True, unique=True)
     source = models.CharField(max_length=12)
     hop = models.CharField(max_length=10)
     model = models.CharField(max_length=100)
