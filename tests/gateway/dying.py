@@ -6,6 +6,7 @@ import asyncio
 import random
 import sys
 import uuid
+from functools import partial
 
 from apps.gateway.admission import WorstCase, admission, admitted
 from apps.gateway.errors import BudgetExceeded
@@ -16,7 +17,7 @@ from tests.gateway.spending import call_of
 async def answer(caller: Caller) -> None:
     async with admitted(caller) as admission, admission.reserved(WorstCase(100, 100)) as budget:
         for tokens in range(1, random.randrange(20, 90)):  # noqa: S311 - not a secret
-            budget.note(call_of(tokens))
+            budget.in_flight = partial(call_of, tokens)
             await asyncio.sleep(0.005)
         await budget.settle(call_of(tokens))
         sys.stdout.write("settled\n")

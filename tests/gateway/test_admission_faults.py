@@ -8,6 +8,7 @@ import random
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -121,7 +122,7 @@ async def test_two_hundred_with_random_disconnects_and_errors(
     async def one(tokens: int, fails: bool) -> None:
         async with admitted(caller) as admission, admission.reserved(WORST) as budget:
             try:
-                budget.note(call_of(tokens // 2))
+                budget.in_flight = partial(call_of, tokens // 2)
                 await asyncio.sleep(0.02)
                 if fails:
                     raise ZeroDivisionError
@@ -417,7 +418,7 @@ async def test_a_request_cancelled_at_whatever_step_holds_nothing(
         async with admitted(caller) as admission, admission.reserved(WORST) as budget:
             try:
                 await asyncio.sleep(0)
-                budget.note(call_of(10))
+                budget.in_flight = partial(call_of, 10)
             finally:
                 await asyncio.shield(budget.settle(call_of(1)))
 

@@ -38,8 +38,10 @@ class Budget:
         self.worst = worst
         self.spent_micros = 0
         self.spent_tokens = 0  # of those that limits count
+        # Tells of the call in flight as it stands, None where there is nothing to tell yet: booked
+        # from what this last told if the process dies. Asked with each renewal, every 5 s.
+        self.in_flight: Callable[[], Call | None] | None = None
         self._hold: Hold | None = None
-        self._noted: Call | None = None
         self._lost_is_left_out = False
         self._unbooked = False
         self._released = False
@@ -52,21 +54,15 @@ class Budget:
             budgets.reserve, self.admission.caller, self.admission.id, self.worst, rules
         )
 
-    def note(self, call: Call) -> None:
-        """Remember the call in flight as it stands: booked from this if the process dies.
-
-        Only remembers; it is written with the next renewal, at most 5 s later.
-        """
-        self._noted = call
-
     async def settle(self, call: Call) -> int:
-        """Book a call that has ended: a ledger row and the counters, in one transaction.
+        """Book a call that has ended: a ledger row and the counters, or neither.
 
         The micros it cost. A cancelled caller may come here only after the release: booked all
         the same. It is carried through even where the caller is cancelled. While
         PostgreSQL is away this waits for 5 s and returns 0; the booking itself is tried for ten
         minutes, and after that left to the sweeper.
         """
+        self.in_flight = None  # at once: the next call may come before this one is booked
         self.spent_tokens += tokens_counted(call)
         task = start(self._settle(call))
         if await waited_for(task, _PATIENCE_S):
@@ -79,7 +75,8 @@ class Budget:
         if self._hold is None or self._released or self._in_order.locked():
             return  # it is being settled or released
         async with self._in_order:
-            await in_thread(budgets.renew, self._hold, self._noted)
+            call = self.in_flight() if self.in_flight else None
+            await in_thread(budgets.renew, self._hold, call)
 
     async def release(self) -> None:
         """Give back what is still reserved, once whatever is being settled has been."""
@@ -97,7 +94,6 @@ class Budget:
             hold = self._hold
             if hold is None:
                 raise RuntimeError("a call was settled without a reservation")
-            self._noted = None
             settlement = Settlement(call, lost_is_left_out=self._lost_is_left_out)
             try:
                 cost = await _carried_through(partial(budgets.settle, hold, settlement))
