@@ -123,6 +123,35 @@ async def test_unused_tokens_of_the_minute_are_given_back(cast: Cast, caller: Ca
     assert refused.value.headers["x-ratelimit-limit-tokens"] == "150"
 
 
+async def test_tokens_that_one_reservation_left_are_there_for_the_next(
+    cast: Cast, caller: Caller
+) -> None:
+    await in_thread(limit, cast.acme, Measure.TOKENS_PER_MINUTE, 150)
+    async with admitted(caller) as admission:
+        for _ in range(3):
+            async with admission.reserved(WORST) as budget:
+                await budget.settle(call_of(10))
+    async with admitted(caller) as admission:
+        assert int(admission.headers["x-ratelimit-remaining-tokens"]) in range(120, 130)
+
+
+async def test_the_call_in_flight_is_asked_for_with_a_renewal_until_it_is_settled(
+    cast: Cast, caller: Caller
+) -> None:
+    stands_at = iter([None, call_of(20), call_of(30)])
+    async with admitted(caller) as admission, admission.reserved(WORST) as budget:
+        budget.in_flight = lambda: next(stands_at)
+        for noted in (None, 10, 15):
+            await budget.renew()
+            row = await in_thread(Reservation.objects.get)
+            call = row.noted.get("call")
+            assert (call and call["usage"]["output_tokens"]) == noted
+        await budget.settle(call_of(40))
+        await budget.renew()
+        row = await in_thread(Reservation.objects.get)
+        assert "call" not in row.noted
+
+
 async def test_more_tokens_than_a_minute_has_are_refused_for_good(
     cast: Cast, caller: Caller
 ) -> None:

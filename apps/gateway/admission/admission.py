@@ -51,6 +51,8 @@ class Admission:
         self.broken_off_as = Outcome.STOPPED
         self._rules: tuple[LimitRule, ...] = ()
         self._rates: tuple[Rate, ...] = ()
+        # Reservations that have ended, and the tokens that were taken for them.
+        self._ended: list[tuple[Budget, tuple[Rate, ...]]] = []
         self._place = uuid.uuid4().hex  # not the request's id, which may be another's too
         self._budgets: set[Budget] = set()
         self._refused = False
@@ -61,8 +63,8 @@ class Admission:
     async def reserved(self, worst: WorstCase) -> AsyncIterator[Budget]:
         """Reserve the worst case; raises RateLimited, BudgetExceeded or StoreDown.
 
-        Leaving the block releases what was not used, however it is left. BadRequest: more than
-        can be counted.
+        Leaving the block releases the money that was not used, however it is left; the minute's
+        tokens go back with the place, in one script. BadRequest: more than can be counted.
         """
         worst.check()
         try:
@@ -77,7 +79,8 @@ class Admission:
             yield budget
         finally:
             self._budgets.discard(budget)
-            await waited_for(start(self._close(budget, tokens)), _PATIENCE_S)
+            self._ended.append((budget, tokens))
+            await waited_for(start(budget.release()), _PATIENCE_S)
 
     async def book(self, call: Call) -> None:
         """A ledger row for a call that spends nothing: a cached answer."""
@@ -97,8 +100,9 @@ class Admission:
         self._renewals = start(self._renew())
 
     async def leave(self) -> None:
-        """Give back the place, and the request if it was refused after all."""
+        """Give back the place and unused tokens, and the request if it was refused after all."""
         back = [rate for rate in self._rates if rate.kind == "place" or self._refused]
+        back += self._unused_tokens()
         async with self._renewing:  # so that no renewal comes after it
             if self._renewals is not None:
                 self._renewals.cancel()
@@ -135,6 +139,8 @@ class Admission:
         limits = rates.rates_of(self.caller.tenant_id, self._rules, wanted)
         if not limits:
             return ()
+        if self._ended:  # what an earlier reservation left may be needed now
+            await waited_for(start(self._give_back(self._unused_tokens())), _PATIENCE_S)
 
         async def undo(found: Taken) -> None:
             if found.refused is None:
@@ -159,10 +165,14 @@ class Admission:
             raise
         return budget
 
-    async def _close(self, budget: Budget, tokens: tuple[Rate, ...]) -> None:
-        await budget.release()
-        unused = budget.worst.tokens - budget.spent_tokens
-        await self._give_back([replace(rate, n=unused) for rate in tokens])
+    def _unused_tokens(self) -> list[Rate]:
+        """What the reservations that have ended did not use; it is given back once."""
+        ended, self._ended = self._ended, []
+        return [
+            replace(rate, n=budget.worst.tokens - budget.spent_tokens)
+            for budget, tokens in ended
+            for rate in tokens
+        ]
 
     async def _give_back(self, what: Sequence[Rate]) -> None:
         try:
