@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from typing import Any
 
 import pytest
 
-from apps.gateway.admission import WorstCase, admitted
+from apps.gateway.admission import WorstCase, admitted, rules
 from apps.gateway.errors import BudgetExceeded, RateLimited
 from apps.gateway.models import Reservation
 from apps.gateway.types import CacheNote, CacheResult, Caller
 from apps.tenants.aio import in_thread
+from apps.tenants.limits import limits_for
 from apps.tenants.models import Measure, Subject
 from tests.cast import Cast
 from tests.gateway.spending import (
@@ -86,6 +88,50 @@ async def test_two_hundred_at_once_against_a_budget_that_covers_ten(
     assert (ended.count("passed"), ended.count("refused")) == (10, 190)
     assert await in_thread(counted, cast.acme) == (1000, 0)
     assert await in_thread(booked, cast.acme) == (1000, 1000)
+
+
+async def test_of_many_at_once_one_reads_the_limits(
+    cast: Cast, caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = []
+
+    def reading(*args: Any, **options: Any) -> Any:
+        read.append(options)
+        return limits_for(*args, **options)
+
+    monkeypatch.setattr(rules, "limits_for", reading)
+
+    async def one() -> None:
+        async with admitted(caller):
+            pass
+
+    await asyncio.gather(*(one() for _ in range(50)))
+    assert len(read) == 1
+
+
+async def test_a_cancelled_reading_of_limits_ends_who_waited(
+    cast: Cast, caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    going, entered = asyncio.Event(), []
+
+    def reading(*args: Any, **options: Any) -> Any:
+        loop.call_soon_threadsafe(going.set)
+        return limits_for(*args, **options)
+
+    async def one() -> None:
+        async with admitted(caller):
+            entered.append(True)
+
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(rules, "limits_for", reading)
+    waiting = asyncio.create_task(one())
+    await going.wait()
+    # In the moment in which the limits have come.
+    (task,) = rules._readings.get().values()
+    task.add_done_callback(lambda _: waiting.cancel())
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert not entered
 
 
 async def test_places_are_taken_and_come_free(cast: Cast, caller: Caller) -> None:

@@ -17,9 +17,11 @@ from time import monotonic
 import redis
 from django.conf import settings
 
+from apps.gateway.admission.endings import start
 from apps.gateway.admission.postgres import stored
 from apps.gateway.redis import PREFIX, script, translated
 from apps.gateway.types import Caller
+from apps.inference.per_loop import PerLoop
 from apps.tenants.aio import in_thread
 from apps.tenants.limits import LimitRule, limits_for
 
@@ -49,6 +51,14 @@ class Rules:
     read_at: float  # by the monotonic clock
 
 
+async def _drop(readings: dict[tuple[_Who, str], asyncio.Task[Rules]]) -> None:
+    readings.clear()
+
+
+# Under way, by the epoch that was read before them.
+_readings: PerLoop[dict[tuple[_Who, str], asyncio.Task[Rules]]] = PerLoop(dict, _drop)
+
+
 async def rules_for(caller: Caller) -> tuple[LimitRule, ...]:
     """The limits that bind a caller now; raises StoreDown."""
     epoch, kept = await _current_epoch(caller), kept_rules(caller)
@@ -68,13 +78,15 @@ def kept_rules(caller: Caller) -> Rules | None:
 async def read_rules(caller: Caller, epoch: str | None = None) -> Rules:
     """Read them anew. The epoch comes first: a change between the two is seen next time."""
     epoch = epoch or await _current_epoch(caller)
-    reading = in_thread(limits_for, caller.tenant_id, user_id=caller.user_id, key_id=caller.key_id)
+    readings, which = _readings.get(), (_who(caller), epoch)
+    if which not in readings:
+        # Of many who come to a process that has just started, one reads.
+        readings[which] = start(_read(caller, epoch))
+        readings[which].add_done_callback(lambda _: readings.pop(which, None))
     with stored():
-        limits = await asyncio.wait_for(reading, _PATIENCE_S)
-    if len(_kept) >= _MOST_CALLERS:
-        _kept.clear()
-    rules = _kept[_who(caller)] = Rules(epoch, limits, monotonic())
-    return rules
+        # Not `wait_for`, which in Python 3.11 may lose the waiter's own cancellation.
+        async with asyncio.timeout(_PATIENCE_S):
+            return await asyncio.shield(readings[which])
 
 
 def limits_changed(tenant_id: uuid.UUID) -> None:
@@ -92,6 +104,17 @@ def limits_changed(tenant_id: uuid.UUID) -> None:
 
 def epoch_key(tenant_id: uuid.UUID) -> str:
     return f"{PREFIX}limits:{tenant_id}"
+
+
+async def _read(caller: Caller, epoch: str) -> Rules:
+    who = _who(caller)
+    limits = await in_thread(
+        limits_for, caller.tenant_id, user_id=caller.user_id, key_id=caller.key_id
+    )
+    if len(_kept) >= _MOST_CALLERS:
+        _kept.clear()
+    rules = _kept[who] = Rules(epoch, limits, monotonic())
+    return rules
 
 
 async def _current_epoch(caller: Caller) -> str:
