@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from apps.gateway.admission import WorstCase, admitted, rules
+from apps.gateway.admission import Admission, WorstCase, admitted, rules
+from apps.gateway.admission import admission as admission_module
 from apps.gateway.errors import BudgetExceeded, RateLimited
 from apps.gateway.models import Reservation
 from apps.gateway.types import CacheNote, CacheResult, Caller
@@ -132,6 +133,35 @@ async def test_a_cancelled_reading_of_limits_ends_who_waited(
     with pytest.raises(asyncio.CancelledError):
         await waiting
     assert not entered
+
+
+async def test_a_reservation_that_outlives_its_request_is_still_renewed(
+    cast: Cast, caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call that is made for several goes on when the one in whose name it is made leaves."""
+    monkeypatch.setattr(admission_module, "_RENEW_EVERY_S", 0.02)
+    go_on, reserved = asyncio.Event(), asyncio.Event()
+
+    async def make(admission: Admission) -> None:
+        async with admission.reserved(WORST) as budget:
+            reserved.set()
+            await go_on.wait()
+            await budget.settle(call_of(10))
+
+    async with admitted(caller) as admission:
+        making = asyncio.create_task(make(admission))
+        await reserved.wait()
+    first = await in_thread(lambda: Reservation.objects.get().expires_at)
+    async with asyncio.timeout(5):
+        # The renewer is asked, not told.
+        while await in_thread(lambda: Reservation.objects.get().expires_at) <= first:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    go_on.set()
+    await making
+    assert admission._renewals is not None
+    await asyncio.wait({admission._renewals}, timeout=5)
+    assert admission._renewals.done()
+    assert not await in_thread(Reservation.objects.exists)
 
 
 async def test_places_are_taken_and_come_free(cast: Cast, caller: Caller) -> None:

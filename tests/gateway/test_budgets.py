@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import uuid
+from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
 from apps.gateway.admission import budgets
 from apps.gateway.admission.budgets import Hold, Settlement
@@ -384,3 +386,21 @@ def test_every_column_of_the_ledger_is_written(cast: Cast) -> None:
         "saved_micros": 2, "saved_ms": 1.5, "queue_ms": 0.25, "first_token_ms": 12.5,
         "total_ms": 99.75, "attempts": 3, "outcome": "failed", "error_code": "overloaded",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("jump", [timedelta(days=40), timedelta(days=-400)])
+def test_a_clock_that_has_jumped_finds_no_other_months_budget(
+    cast: Cast, monkeypatch: pytest.MonkeyPatch, jump: timedelta
+) -> None:
+    """A process's own: the windows are those of the database's clock."""
+    limit(cast.acme, MONEY, 150)
+    settle(reserve(cast), 100)
+    now = timezone.now
+    monkeypatch.setattr(budgets.timezone, "now", lambda: now() + jump)
+    with pytest.raises(BudgetExceeded):
+        reserve(cast)
+    assert counted(cast.acme) == (100, 0)
+    assert set(BudgetCounter.objects.filter(reserved__gt=0)) == set()
+    hold = reserve(cast, micros=50)
+    assert (hold.month_start, hold.day_start) == budgets._windows_of(hold.caller, now())
+    assert counted(cast.acme) == (100, 50)

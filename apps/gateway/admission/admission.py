@@ -56,6 +56,7 @@ class Admission:
         self._place = uuid.uuid4().hex  # not the request's id, which may be another's too
         self._budgets: set[Budget] = set()
         self._refused = False
+        self._has_left = False
         self._renewing = asyncio.Lock()
         self._renewals: asyncio.Task[None] | None = None
 
@@ -79,8 +80,11 @@ class Admission:
             yield budget
         finally:
             self._budgets.discard(budget)
+            self._stop_renewing()
             self._ended.append((budget, tokens))
             await waited_for(start(budget.release()), _PATIENCE_S)
+            if self._has_left:
+                await waited_for(start(self._give_back(self._unused_tokens())), _PATIENCE_S)
 
     async def book(self, call: Call) -> None:
         """A ledger row for a call that spends nothing: a cached answer."""
@@ -104,9 +108,14 @@ class Admission:
         back = [rate for rate in self._rates if rate.kind == "place" or self._refused]
         back += self._unused_tokens()
         async with self._renewing:  # so that no renewal comes after it
-            if self._renewals is not None:
-                self._renewals.cancel()
+            self._has_left = True
+            self._stop_renewing()
             await self._give_back(back)
+
+    def _stop_renewing(self) -> None:
+        """Once the request has left, and what is made in its name for others has ended, too."""
+        if self._has_left and not self._budgets and self._renewals is not None:
+            self._renewals.cancel()
 
     async def _renew(self) -> None:
         """Tell the stores, until cancelled, that this process is alive, and of its calls."""
@@ -114,7 +123,8 @@ class Admission:
             await asyncio.sleep(_RENEW_EVERY_S)
             with contextlib.suppress(StoreDown):  # the leases outlast some of these
                 async with self._renewing:
-                    await rates.renew(self._rates, request=self._place)
+                    if not self._has_left:
+                        await rates.renew(self._rates, request=self._place)
             for budget in tuple(self._budgets):
                 with contextlib.suppress(StoreDown):
                     await budget.renew()

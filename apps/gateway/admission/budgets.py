@@ -65,11 +65,36 @@ class Settlement:
 def reserve(
     caller: Caller, request_id: uuid.UUID, worst: WorstCase, rules: Iterable[LimitRule]
 ) -> Hold:
-    """Reserve the worst case under every rule; raises BudgetExceeded or StoreDown."""
+    """Reserve the worst case under every rule; raises BudgetExceeded or StoreDown.
+
+    Windows are told by the database's clock: a process whose own has jumped would find the empty
+    ones of another month.
+    """
     rules = tuple(rules)
-    now = timezone.now()
-    month = windows.month_start(now, caller.time_zone)
-    day = windows.day_start(now, caller.time_zone)
+    hold, refused = _try_to_reserve(caller, request_id, worst, rules, timezone.now())
+    if (hold.month_start, hold.day_start) != _windows_of(caller, hold.reserved_at):
+        if not refused:
+            release(hold.id)
+        hold, refused = _try_to_reserve(caller, request_id, worst, rules, hold.reserved_at)
+    if refused:
+        counter, now = _COUNTERS[refused - 1], hold.reserved_at
+        of_money = counter[0] == "micros"
+        needed = worst.micros if of_money else worst.tokens
+        window = hold.month_start if of_money else hold.day_start
+        note_refusal(caller.tenant_id, counter, needed, window, rules)
+        raise budget_exceeded(counter, worst, rules, now, caller.time_zone)
+    return hold
+
+
+def _try_to_reserve(
+    caller: Caller,
+    request_id: uuid.UUID,
+    worst: WorstCase,
+    rules: tuple[LimitRule, ...],
+    at: datetime,
+) -> tuple[Hold, int]:
+    """What would be held in the windows of `at`, and which counter refused it (from 1; 0: none)."""
+    month, day = _windows_of(caller, at)
     reservation_id = uuid.uuid4()
     with stored(), connection.cursor() as cursor:
         cursor.execute(
@@ -82,12 +107,12 @@ def reserve(
             ],
         )  # fmt: skip
         refused, reserved_at = cursor.fetchone()
-    if refused:
-        counter = _COUNTERS[refused - 1]
-        needed, window = (worst.micros, month) if counter[0] == "micros" else (worst.tokens, day)
-        note_refusal(caller.tenant_id, counter, needed, window, rules)
-        raise budget_exceeded(counter, worst, rules, now, caller.time_zone)
-    return Hold(reservation_id, caller, request_id, month, day, reserved_at)
+    return Hold(reservation_id, caller, request_id, month, day, reserved_at), refused
+
+
+def _windows_of(caller: Caller, at: datetime) -> tuple[datetime, datetime]:
+    """Begins of the month and of the day, where the tenant is."""
+    return windows.month_start(at, caller.time_zone), windows.day_start(at, caller.time_zone)
 
 
 def settle(hold: Hold, settlement: Settlement) -> int:

@@ -78,6 +78,8 @@ def kept_rules(caller: Caller) -> Rules | None:
 async def read_rules(caller: Caller, epoch: str | None = None) -> Rules:
     """Read them anew. The epoch comes first: a change between the two is seen next time."""
     epoch = epoch or await _current_epoch(caller)
+    if (kept := kept_rules(caller)) is not None and kept.epoch == epoch:
+        return kept  # read by another meanwhile
     readings, which = _readings.get(), (_who(caller), epoch)
     if which not in readings:
         # Of many who come to a process that has just started, one reads.
