@@ -239,8 +239,11 @@ _MAKE_PEOPLE = "from ragsite.stack.demo.people import ensure_demo; ensure_demo()
 
 @pytest.fixture(scope="session")
 def stack() -> Iterator[Stack]:
-    """Every part of the system, for all tests of a session."""
-    with a_stack() as running:
+    """Every part of the system, for all tests of a session.
+
+    Without caches: tests ask the same again to see what another hop does with it.
+    """
+    with a_stack(RESPONSE_CACHE_TTL_S="0", EMBEDDING_CACHE_TTL_S="0") as running:
         yield running
 
 

@@ -6,7 +6,7 @@ import csv
 import io
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -20,7 +20,7 @@ from tests.browser.conftest import NewVisitor
 from tests.browser.pages import Chat
 from tests.browser.test_looks import PHONE, check_width
 from tests.flows.library import Library
-from tests.running_stack import Stack, eventually
+from tests.running_stack import Stack, a_stack, eventually
 
 DAYS = 7
 QUESTION = "How deep is the well at Sallow?"
@@ -118,6 +118,13 @@ def while_nothing_is_booked(ledger: Ledger, look: Callable[[], None]) -> None:
                 raise
         else:
             return
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    """One with its caches, unlike the one that other tests share."""
+    with a_stack() as running:
+        yield running
 
 
 @pytest.fixture

@@ -316,22 +316,29 @@ async def test_one_of_two_is_killed_under_load(capsys: pytest.CaptureFixture[str
         )
         failed_unshown = failed_shown = done = 0
         stop = asyncio.Event()
+        under_way: dict[int, tuple[CallReport, asyncio.Event]] = {}
 
-        async def caller() -> None:
+        async def caller(number: int) -> None:
             nonlocal failed_unshown, failed_shown, done
             while not stop.is_set():
-                shown = asyncio.Event()
+                report, shown = under_way[number] = CallReport(), asyncio.Event()
                 try:
-                    async with aclosing(generate(both, REQUEST, CallReport())) as events:
+                    async with aclosing(generate(both, REQUEST, report)) as events:
                         await _first(events, shown)
                     done += 1
                 except (errors.InferenceError, NoUpstream):
                     failed_shown += shown.is_set()
                     failed_unshown += not shown.is_set()
 
-        callers = [asyncio.create_task(caller()) for _ in range(50)]
+        def several_are_shown_by_the_victim() -> bool:
+            calls = under_way.values()
+            return sum(r.upstream == "victim" and shown.is_set() for r, shown in calls) >= 5
+
+        callers = [asyncio.create_task(caller(number)) for number in range(50)]
         loop = asyncio.get_running_loop()
         await asyncio.sleep(1.0)
+        # All may be waiting for a first token at once: killed then, nothing would be cut off.
+        assert await until(several_are_shown_by_the_victim)
         victim.kill()
         await asyncio.sleep(4.0)
         with TgiDouble(behaviour=behaviour, port=port) as back:
