@@ -6,10 +6,12 @@ is money; while it is away, calls are refused.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from django.conf import settings
+from redis import Redis as BlockingRedis
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
@@ -64,6 +66,23 @@ def script(text: str) -> AsyncScript:
     if text not in scripts:
         scripts[text] = client().register_script(text)
     return scripts[text]
+
+
+def replace_word(key: str) -> bool:
+    """A new random word at `key`, so that what processes keep under the old one holds no longer.
+
+    Synchronous, to be called after a commit. False where Redis is away.
+    """
+    try:
+        with BlockingRedis.from_url(
+            settings.REDIS_URL or "redis://127.0.0.1:1/0",
+            socket_timeout=_TIMEOUT_S,
+            socket_connect_timeout=_TIMEOUT_S,
+        ) as connection:
+            connection.set(key, uuid.uuid4().hex)
+    except (RedisError, OSError):
+        return False
+    return True
 
 
 @asynccontextmanager

@@ -6,6 +6,7 @@ from django.utils import timezone
 
 from apps.gateway.admission import WorstCase
 from apps.gateway.calling import catalogue
+from apps.gateway.calling.catalogue import Catalogue
 from apps.gateway.calling.upstreams import generator_of
 from apps.gateway.ledger.prices import worst_micros
 from apps.gateway.types import Model
@@ -33,12 +34,10 @@ async def count_tokens(model: Model, text: str) -> int:
     return estimate_tokens(text)
 
 
-async def worst_case(
-    model: Model, *, prompt_tokens: int, output_tokens: int, beside: tuple[int, int] = (0, 0)
-) -> WorstCase:
-    """The most that a call may use, with another one of the same model `beside` it (tokens of
-    prompt and output)."""
-    prices, now = (await catalogue.load()).prices, timezone.now()
-    micros = worst_micros(model, prices, prompt_tokens, output_tokens, now)
-    micros += worst_micros(model, prices, *beside, now)
-    return WorstCase(micros=micros, tokens=prompt_tokens + output_tokens + sum(beside))
+def worst_case(offer: Catalogue, model: Model, *calls: tuple[int, int]) -> WorstCase:
+    """The most that calls to `model` may use, each with its tokens of prompt and of output."""
+    now = timezone.now()
+    return WorstCase(
+        micros=sum(worst_micros(model, offer.prices, *tokens, now) for tokens in calls),
+        tokens=sum(map(sum, calls)),
+    )

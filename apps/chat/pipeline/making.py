@@ -29,6 +29,7 @@ from apps.chat.pipeline.types import (
 from apps.gateway import service as gateway
 from apps.gateway.admission import Admission, Budget
 from apps.gateway.caching import CacheUse
+from apps.gateway.calling import catalogue
 from apps.gateway.errors import GatewayError
 from apps.gateway.types import Call, Model
 from apps.inference.errors import InferenceError
@@ -65,12 +66,10 @@ async def make_answer(
     async with AsyncExitStack() as stack:
         budget = None
         if admission is not None and request.model is not None:
-            worst = await gateway.worst_case(
-                request.model,
-                prompt_tokens=request.model.context_tokens - request.model.max_tokens,
-                output_tokens=request.model.max_tokens,
-                beside=worst_rewrite_tokens(request),
-            )
+            model = request.model
+            answer = (model.context_tokens - model.max_tokens, model.max_tokens)
+            offer = await catalogue.load()
+            worst = gateway.worst_case(offer, model, answer, worst_rewrite_tokens(request))
             budget = await stack.enter_async_context(admission.reserved(worst))
         steps = _Making(request, trace, made, budget, use)
         async with aclosing(steps.events()) as events:

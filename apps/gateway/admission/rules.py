@@ -14,12 +14,9 @@ import uuid
 from dataclasses import dataclass
 from time import monotonic
 
-import redis
-from django.conf import settings
-
 from apps.gateway.admission.endings import start
 from apps.gateway.admission.postgres import stored
-from apps.gateway.redis import PREFIX, script, translated
+from apps.gateway.redis import PREFIX, replace_word, script, translated
 from apps.gateway.types import Caller
 from apps.inference.per_loop import PerLoop
 from apps.tenants.aio import in_thread
@@ -93,14 +90,7 @@ async def read_rules(caller: Caller, epoch: str | None = None) -> Rules:
 
 def limits_changed(tenant_id: uuid.UUID) -> None:
     """Have every process read the tenant's limits anew. To be called after the commit."""
-    try:
-        with redis.Redis.from_url(
-            settings.REDIS_URL or "redis://127.0.0.1:1/0",
-            socket_timeout=2,
-            socket_connect_timeout=2,
-        ) as connection:
-            connection.set(epoch_key(tenant_id), uuid.uuid4().hex)
-    except (redis.RedisError, OSError):
+    if not replace_word(epoch_key(tenant_id)):
         logger.warning("limits of tenant %s changed and Redis was not told", tenant_id)
 
 

@@ -11,18 +11,17 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any
 
 import orjson
 
-from apps.gateway.admission import Admission, WorstCase
+from apps.gateway.admission import Admission
 from apps.gateway.api.asking import prompt_estimate
 from apps.gateway.caching import Cacheable, CacheUse, Made, through_cache
 from apps.gateway.calling.catalogue import Catalogue
-from apps.gateway.ledger.prices import worst_micros
 from apps.gateway.metering import metered
+from apps.gateway.service import worst_case
 from apps.gateway.spans import export_step
 from apps.gateway.types import CacheResult, Call, Model, Outcome
 from apps.inference.types import (
@@ -80,7 +79,7 @@ class Completion:
         """A call to the model, under a reservation."""
         self._trace_cache(self._elapsed_ms(), given=False)
         prompt_tokens = await _estimated(self.request)
-        worst = worst_case(self.catalogue, self.model, prompt_tokens, self.request.max_tokens)
+        worst = worst_case(self.catalogue, self.model, (prompt_tokens, self.request.max_tokens))
         async with self.admission.reserved(worst) as budget:
             call = metered(
                 budget,
@@ -171,12 +170,3 @@ async def _estimated(request: GenerationRequest) -> int:
     if sum(len(turn.content) for turn in request.turns) <= _ESTIMATED_AT_ONCE_CHARS:
         return prompt_estimate(request)
     return await asyncio.to_thread(prompt_estimate, request)
-
-
-def worst_case(
-    catalogue: Catalogue, model: Model, prompt_tokens: int, output_tokens: int
-) -> WorstCase:
-    """The most that one call to `model` may use."""
-    now = datetime.now(UTC)
-    micros = worst_micros(model, catalogue.prices, prompt_tokens, output_tokens, now)
-    return WorstCase(micros, prompt_tokens + output_tokens)

@@ -12,11 +12,8 @@ import uuid
 from dataclasses import dataclass
 from time import monotonic
 
-import redis
-from django.conf import settings
-
 from apps.gateway.errors import StoreDown
-from apps.gateway.redis import PREFIX, client, translated
+from apps.gateway.redis import PREFIX, client, replace_word, translated
 from apps.tenants.aio import in_thread
 from apps.tenants.models import ApiKey
 from apps.tenants.services.keys import authenticate_key
@@ -62,14 +59,7 @@ async def find_key(raw: str) -> ApiKey | None:
 
 def keys_changed() -> None:
     """Have every process look keys up anew. To be called after the commit."""
-    try:
-        with redis.Redis.from_url(
-            settings.REDIS_URL or "redis://127.0.0.1:1/0",
-            socket_timeout=2,
-            socket_connect_timeout=2,
-        ) as connection:
-            connection.set(_WORD, uuid.uuid4().hex)
-    except (redis.RedisError, OSError):
+    if not replace_word(_WORD):
         logger.warning("a key was revoked and Redis was not told")
 
 

@@ -9,10 +9,10 @@ from time import perf_counter
 from typing import Generic, Literal, Protocol, TypeVar
 
 from apps.gateway.admission import Admission
-from apps.gateway.api.completing import worst_case
 from apps.gateway.calling import CallReport
 from apps.gateway.calling.catalogue import Catalogue
 from apps.gateway.errors import GatewayError
+from apps.gateway.service import worst_case
 from apps.gateway.types import Call, Model, Outcome, Usage
 from apps.inference.errors import InferenceError, TimedOut
 
@@ -49,7 +49,7 @@ async def spend(
     report, began = CallReport(), perf_counter()
     call = Call(hop=hop, model=model.alias)
     # Limits on tokens count what language models read and write: of these only the money.
-    worst = replace(worst_case(offer, model, prompt_tokens, 0), tokens=0)
+    worst = replace(worst_case(offer, model, (prompt_tokens, 0)), tokens=0)
     async with admission.reserved(worst) as budget:
         try:
             result = await work(report)
