@@ -55,18 +55,26 @@ def request(key: str, body: bytes, *lines: str, version: str = "1.1", path: str 
 
 
 def reply(connection: socket.socket) -> tuple[int, dict[str, Any]]:
-    """Status and JSON of one reply that tells its length."""
+    """Status and JSON of one reply that tells its length.
+
+    Reads not a byte further: a second reply may have come in the same packet.
+    """
+    head = b""
+    while not head.endswith(b"\r\n\r\n"):
+        head += _read(connection, 1)
+    lines = head.decode("latin-1").rstrip().split("\r\n")
+    headers = dict(line.lower().split(": ", 1) for line in lines[1:])
+    body = _read(connection, int(headers["content-length"]))
+    return int(lines[0].split()[1]), json.loads(body)
+
+
+def _read(connection: socket.socket, count: int) -> bytes:
     data = b""
-    while b"\r\n\r\n" not in data:
-        piece = connection.recv(65536)
+    while len(data) < count:
+        piece = connection.recv(count - len(data))
         assert piece, data
         data += piece
-    head, _, body = data.partition(b"\r\n\r\n")
-    lines = head.decode("latin-1").split("\r\n")
-    headers = dict(line.lower().split(": ", 1) for line in lines[1:])
-    while len(body) < int(headers["content-length"]):
-        body += connection.recv(65536)
-    return int(lines[0].split()[1]), json.loads(body)
+    return data
 
 
 def ask_body(**changes: Any) -> bytes:
