@@ -10,7 +10,15 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.utils import timezone
 from fpdf import FPDF
 
-from apps.chat.models import Citation, Conversation, Feedback, Message, MessageRole
+from apps.chat.models import (
+    Citation,
+    Conversation,
+    Feedback,
+    Folder,
+    Message,
+    MessageRole,
+    Share,
+)
 from apps.documents.models import (
     Batch,
     Chunk,
@@ -168,6 +176,10 @@ def _evals(tenant: Tenant, user: User, document: Document, answer: Message) -> A
     for run in runs:
         RunQuestion.objects.create(tenant=tenant, run=run, question=question)
     Feedback.objects.create(tenant=tenant, message=answer, user=user, thumb=1)
+    Folder.objects.create(tenant=tenant, user=user, name="Work")
+    Share.objects.create(
+        tenant=tenant, conversation_id=answer.conversation_id, user=user, leaf_id=answer.id
+    )
     proposal = Proposal.objects.create(
         tenant=tenant,
         answer=answer,

@@ -77,7 +77,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
                 restart_answer, access=access, answer_id=frame.answer_id, model_alias=frame.model
             )
             self._begin(access, started, frame.id)
-        else:
+        elif isinstance(frame, frames.Ask):
             self._refuse_when_busy(frame.conversation_id)
             started = await in_thread(
                 start_answer,
@@ -85,7 +85,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
                 question=frame.question,
                 conversation_id=frame.conversation_id,
                 collection_ids=frame.collection_ids,
-                model_alias=frame.model,
+                model_alias=frame.models[0] if frame.models else "",
             )
             self._begin(access, started, frame.id)
 

@@ -5,6 +5,10 @@ ChatError
 ├── QuestionTooLong
 ├── UnknownConversation    not there, or not this person's
 ├── UnknownAnswer          likewise
+├── UnknownMessage         likewise
+├── UnknownFolder          likewise
+├── NameTaken              a folder of that name is there already
+├── NothingToContinue      the answer did not break off
 ├── UnknownCollection      likewise, or not open to this person
 ├── FeedbackRefused        a thumb that is neither up, down nor none, or on an unfinished answer
 ├── NoCollection           nothing was picked to search
@@ -40,6 +44,22 @@ class UnknownConversation(ChatError):
 
 class UnknownAnswer(ChatError):
     code = "unknown_answer"
+
+
+class UnknownMessage(ChatError):
+    code = "unknown_message"
+
+
+class UnknownFolder(ChatError):
+    code = "unknown_folder"
+
+
+class NameTaken(ChatError):
+    code = "name_taken"
+
+
+class NothingToContinue(ChatError):
+    code = "nothing_to_continue"
 
 
 class UnknownCollection(ChatError):

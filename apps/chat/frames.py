@@ -1,6 +1,6 @@
 """The websocket's frames: what may come in, and how what goes out is written.
 
-Version 1. Frames about an answer carry its id and a sequence number from 0. `docs/streaming.md`
+Version 2. Frames about an answer carry its id and a sequence number from 0. `docs/streaming.md`
 describes each for people who write clients.
 """
 
@@ -17,9 +17,11 @@ from apps.gateway.errors import GatewayError
 from apps.retrieval.types import Passage
 from apps.telemetry.hops import Hop
 
-VERSION = 1
+VERSION = 2
 MAX_FRAME_CHARS = 64 * 1024
 MAX_COLLECTIONS = 200
+MAX_MODELS = 2
+MAX_SEQ = 2**31
 SNIPPET_CHARS = 240
 
 
@@ -29,8 +31,9 @@ class Ask:
 
     id: str  # the client's own, echoed
     conversation_id: uuid.UUID | None
+    after: uuid.UUID | None  # the answer it follows
     collection_ids: tuple[uuid.UUID, ...]
-    model: str
+    models: tuple[str, ...]  # aliases: none for the first there is, two for a comparison
     question: str
 
 
@@ -41,6 +44,30 @@ class Regenerate:
     id: str
     answer_id: uuid.UUID
     model: str
+
+
+@dataclass(frozen=True)
+class Continue:
+    """Go on from an answer that was stopped or broke off."""
+
+    id: str
+    answer_id: uuid.UUID
+
+
+@dataclass(frozen=True)
+class Follow:
+    """Send an answer's frames from the one after `after` on."""
+
+    answer_id: uuid.UUID
+    after: int  # -1 for all
+
+
+@dataclass(frozen=True)
+class Ack:
+    """Frames up to `seq` have arrived."""
+
+    answer_id: uuid.UUID
+    seq: int
 
 
 @dataclass(frozen=True)
@@ -55,7 +82,7 @@ class Ping:
     """Are you there?"""
 
 
-ClientFrame = Ask | Regenerate | Stop | Ping
+ClientFrame = Ask | Regenerate | Continue | Follow | Ack | Stop | Ping
 
 
 def parse(text: str) -> ClientFrame:
@@ -126,12 +153,15 @@ def _ask(data: dict[str, Any]) -> Ask:
     collections = data.get("collections")
     if not isinstance(collections, list) or len(collections) > MAX_COLLECTIONS:
         raise FrameMalformed("`collections` must be a list of collection ids.")
-    conversation = data.get("conversation")
+    models = data.get("models")
+    if not isinstance(models, list) or len(models) > MAX_MODELS:
+        raise FrameMalformed(f"`models` must be a list of at most {MAX_MODELS} aliases.")
     return Ask(
         id=_text(data, "id", limit=64),
-        conversation_id=None if conversation is None else _uuid(conversation, "conversation"),
+        conversation_id=_uuid_or_none(data, "conversation"),
+        after=_uuid_or_none(data, "after"),
         collection_ids=tuple(_uuid(each, "collections") for each in collections),
-        model=_text(data, "model", limit=100, default=""),
+        models=tuple(_alias(each) for each in models),
         question=_text(data, "question", limit=MAX_FRAME_CHARS),
     )
 
@@ -144,6 +174,18 @@ def _regenerate(data: dict[str, Any]) -> Regenerate:
     )
 
 
+def _continue(data: dict[str, Any]) -> Continue:
+    return Continue(id=_text(data, "id", limit=64), answer_id=_uuid(data.get("answer"), "answer"))
+
+
+def _follow(data: dict[str, Any]) -> Follow:
+    return Follow(answer_id=_uuid(data.get("answer"), "answer"), after=_seq(data, "after", -1))
+
+
+def _ack(data: dict[str, Any]) -> Ack:
+    return Ack(answer_id=_uuid(data.get("answer"), "answer"), seq=_seq(data, "seq", 0))
+
+
 def _stop(data: dict[str, Any]) -> Stop:
     return Stop(answer_id=_uuid(data.get("answer"), "answer"))
 
@@ -151,6 +193,9 @@ def _stop(data: dict[str, Any]) -> Stop:
 _READERS: dict[str, Callable[[dict[str, Any]], ClientFrame]] = {
     "ask": _ask,
     "regenerate": _regenerate,
+    "continue": _continue,
+    "follow": _follow,
+    "ack": _ack,
     "stop": _stop,
     "ping": lambda data: Ping(),
 }
@@ -161,6 +206,22 @@ def _text(data: dict[str, Any], key: str, *, limit: int, default: str | None = N
     if not isinstance(value, str) or len(value) > limit:
         raise FrameMalformed(f"`{key}` must be text of at most {limit} characters.")
     return value.encode("utf-8", "replace").decode().replace("\x00", "")
+
+
+def _alias(value: object) -> str:
+    return _text({"models": value}, "models", limit=100)
+
+
+def _seq(data: dict[str, Any], key: str, least: int) -> int:
+    value = data.get(key)
+    # JSON's true is Python's 1.
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= MAX_SEQ:
+        raise FrameMalformed(f"`{key}` must be the number of a frame.")
+    return value
+
+
+def _uuid_or_none(data: dict[str, Any], key: str) -> uuid.UUID | None:
+    return None if data.get(key) is None else _uuid(data[key], key)
 
 
 def _uuid(value: object, key: str) -> uuid.UUID:

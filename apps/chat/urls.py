@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.chat import views
+from apps.chat.views import answers, conversations, pages
 
 app_name = "chat"
 
 _CONVERSATION = "chat/<uuid:conversation_id>/"
 
 urlpatterns = [
-    path("chat/", views.home, name="home"),
-    path("chat/conversations/", views.conversation_list, name="conversation_list"),
-    path("chat/citations/<uuid:citation_id>/", views.citation, name="citation"),
-    path("chat/answers/<uuid:answer_id>/details/", views.details, name="details"),
-    path("chat/answers/<uuid:answer_id>/feedback/", views.give_feedback, name="feedback"),
-    path(_CONVERSATION, views.conversation, name="conversation"),
-    path(f"{_CONVERSATION}thread/", views.thread, name="thread"),
-    path(f"{_CONVERSATION}rename/", views.rename, name="rename"),
-    path(f"{_CONVERSATION}delete/", views.delete, name="delete"),
+    path("chat/", pages.home, name="home"),
+    path("chat/conversations/", conversations.conversation_list, name="conversation_list"),
+    path("chat/citations/<uuid:citation_id>/", answers.citation, name="citation"),
+    path("chat/answers/<uuid:answer_id>/details/", answers.details, name="details"),
+    path("chat/answers/<uuid:answer_id>/feedback/", answers.give_feedback, name="feedback"),
+    path(_CONVERSATION, pages.conversation, name="conversation"),
+    path(f"{_CONVERSATION}thread/", pages.thread, name="thread"),
+    path(f"{_CONVERSATION}rename/", conversations.rename, name="rename"),
+    path(f"{_CONVERSATION}delete/", conversations.delete, name="delete"),
 ]

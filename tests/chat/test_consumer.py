@@ -60,19 +60,20 @@ async def connected(user: User, **options: Any) -> WebsocketCommunicator:
 
 async def frame_of(socket: WebsocketCommunicator, timeout_s: float = 5) -> dict[str, Any]:
     frame: dict[str, Any] = json.loads(await socket.receive_from(timeout=timeout_s))
-    assert frame["v"] == 1
+    assert frame["v"] == 2
     return frame
 
 
 def ask(library: Library, **changes: Any) -> str:
     return json.dumps(
         {
-            "v": 1,
+            "v": 2,
             "type": "ask",
             "id": "q1",
             "conversation": None,
             "collections": [str(library.collection.id)],
-            "model": "tgi",
+            "after": None,
+            "models": ["tgi"],
             "question": QUESTION,
             **changes,
         }
@@ -181,7 +182,7 @@ async def test_by_rule_a_follow_up_of_a_quoted_answer_is_searched_with_its_quest
     assert (await stored(library, frames[0]["question"])).searched_as == f"{QUESTION} why?"
     # Once more, now that it is not rewritten: what was stored goes with it.
     settings.REWRITE = "off"
-    message = {"v": 1, "type": "regenerate", "id": "q2", "answer": frames[0]["answer"]}
+    message = {"v": 2, "type": "regenerate", "id": "q2", "answer": frames[0]["answer"]}
     frames = await answered(socket, json.dumps(message))
     assert (await stored(library, frames[0]["question"])).searched_as == ""
     await socket.disconnect()
@@ -224,7 +225,7 @@ async def test_stop_keeps_what_was_written_and_frees_the_engine_within_a_second(
     socket = await connected(cast.bob)
     await socket.send_to(text_data=ask(library))
     answer_id = (await until(socket, "answer.tokens"))[-1]["answer"]
-    await socket.send_to(text_data=json.dumps({"v": 1, "type": "stop", "answer": answer_id}))
+    await socket.send_to(text_data=json.dumps({"v": 2, "type": "stop", "answer": answer_id}))
     asked = time.monotonic()
     end = (await until(socket, "answer.finished"))[-1]
     await engine_is_free(library)
@@ -262,7 +263,7 @@ async def test_another_persons_answer_can_not_be_stopped(cast: Cast, library: Li
     socket, other = await connected(cast.bob), await connected(cast.carl)
     await socket.send_to(text_data=ask(library))
     answer_id = (await until(socket, "answer.tokens"))[-1]["answer"]
-    await other.send_to(text_data=json.dumps({"v": 1, "type": "stop", "answer": answer_id}))
+    await other.send_to(text_data=json.dumps({"v": 2, "type": "stop", "answer": answer_id}))
     assert (await until(socket, "answer.finished"))[-1]["state"] == "complete"
     await socket.disconnect()
     await other.disconnect()
@@ -362,7 +363,7 @@ async def test_a_question_about_something_else_is_not_generated(
 async def test_an_answer_can_be_asked_for_again(cast: Cast, library: Library) -> None:
     socket = await connected(cast.bob)
     first = (await answered(socket, ask(library)))[-1]
-    again = {"v": 1, "type": "regenerate", "id": "q2", "answer": first["answer"], "model": "tgi"}
+    again = {"v": 2, "type": "regenerate", "id": "q2", "answer": first["answer"], "model": "tgi"}
     second = (await answered(socket, json.dumps(again)))[-1]
     assert second["answer"] != first["answer"]
     assert second["state"] == "complete"
@@ -389,7 +390,7 @@ async def test_earlier_exchanges_are_part_of_the_prompt(cast: Cast, library: Lib
         ({"question": " \n\0"}, "question_empty"),
         ({"question": "x" * 4001}, "question_too_long"),
         ({"conversation": str(uuid.uuid4())}, "unknown_conversation"),
-        ({"model": "gpt-99"}, "unknown_model"),
+        ({"models": ["gpt-99"]}, "unknown_model"),
         ({"collections": []}, "no_collection"),
         ({"collections": [str(uuid.uuid4())]}, "unknown_collection"),
         ({"collections": "all"}, "frame_malformed"),
@@ -502,7 +503,7 @@ async def test_ids_of_somebody_elses_chat_are_unknown_in_every_message(
     tries = [
         (ask(library, conversation=conversation), "unknown_conversation"),
         (
-            json.dumps({"v": 1, "type": "regenerate", "id": "q1", "answer": answer, "model": ""}),
+            json.dumps({"v": 2, "type": "regenerate", "id": "q1", "answer": answer, "model": ""}),
             "unknown_answer",
         ),
     ]
@@ -514,7 +515,7 @@ async def test_ids_of_somebody_elses_chat_are_unknown_in_every_message(
         refusal = await frame_of(socket)
         assert (refusal["code"], refusal["id"]) == (code, "q1")
     # Stopping what is not one's own says nothing, not even that it is there.
-    await socket.send_to(text_data=json.dumps({"v": 1, "type": "stop", "answer": answer}))
-    await socket.send_to(text_data=json.dumps({"v": 1, "type": "ping"}))
+    await socket.send_to(text_data=json.dumps({"v": 2, "type": "stop", "answer": answer}))
+    await socket.send_to(text_data=json.dumps({"v": 2, "type": "ping"}))
     assert (await frame_of(socket))["type"] == "pong"
     await socket.disconnect()

@@ -13,26 +13,29 @@ from apps.chat.errors import FrameMalformed, FrameTooLarge
 
 ID = str(uuid.uuid4())
 ASK: dict[str, Any] = {
-    "v": 1,
+    "v": 2,
     "type": "ask",
     "id": "c1",
     "conversation": None,
     "collections": [ID],
-    "model": "openai",
+    "after": None,
+    "models": ["openai"],
     "question": "How long is leave?",
 }
 
 
 def test_a_question_is_read() -> None:
     frame = frames.parse(json.dumps(ASK))
-    assert frame == frames.Ask("c1", None, (uuid.UUID(ID),), "openai", "How long is leave?")
+    assert frame == frames.Ask(
+        "c1", None, None, (uuid.UUID(ID),), ("openai",), "How long is leave?"
+    )
 
 
 def test_an_answer_can_be_stopped_and_asked_for_again() -> None:
-    assert frames.parse(json.dumps({"v": 1, "type": "stop", "answer": ID})) == frames.Stop(
+    assert frames.parse(json.dumps({"v": 2, "type": "stop", "answer": ID})) == frames.Stop(
         uuid.UUID(ID)
     )
-    again = {"v": 1, "type": "regenerate", "id": "c2", "answer": ID, "model": ""}
+    again = {"v": 2, "type": "regenerate", "id": "c2", "answer": ID, "model": ""}
     assert frames.parse(json.dumps(again)) == frames.Regenerate("c2", uuid.UUID(ID), "")
 
 
@@ -46,15 +49,15 @@ def test_an_answer_can_be_stopped_and_asked_for_again() -> None:
         "1",
         '"ask"',
         "{}",
-        '{"v": 2, "type": "ping"}',
-        '{"v": 1}',
-        '{"v": 1, "type": "drop"}',
-        '{"v": 1, "type": ["ask"]}',
+        '{"v": 1, "type": "ping"}',
+        '{"v": 2}',
+        '{"v": 2, "type": "drop"}',
+        '{"v": 2, "type": ["ask"]}',
         '{"v": NaN, "type": "ping"}',
-        '{"v": 1, "type": "stop"}',
-        '{"v": 1, "type": "stop", "answer": 5}',
-        '{"v": 1, "type": "stop", "answer": "' + "a" * 37 + '"}',
-        '{"v": 1, "type": "stop", "answer": "../../etc/passwd"}',
+        '{"v": 2, "type": "stop"}',
+        '{"v": 2, "type": "stop", "answer": 5}',
+        '{"v": 2, "type": "stop", "answer": "' + "a" * 37 + '"}',
+        '{"v": 2, "type": "stop", "answer": "../../etc/passwd"}',
         "[" * 50_000,
         json.dumps({**ASK, "collections": "all"}),
         json.dumps({**ASK, "collections": [None]}),
@@ -65,7 +68,7 @@ def test_an_answer_can_be_stopped_and_asked_for_again() -> None:
         json.dumps({**ASK, "question": None}),
         json.dumps({**ASK, "question": ["a"]}),
         json.dumps({**ASK, "id": "x" * 65}),
-        json.dumps({**ASK, "model": {"a": 1}}),
+        json.dumps({**ASK, "models": {"a": 1}}),
     ],
 )
 def test_a_malformed_frame_is_refused_in_words(text: str) -> None:
@@ -81,8 +84,8 @@ def test_an_oversized_frame_is_refused() -> None:
 
 def test_lone_surrogates_and_nul_bytes_do_not_get_through() -> None:
     frame = frames.parse(
-        '{"v":1,"type":"ask","id":"a","conversation":null,"collections":[],'
-        '"model":"","question":"a\\u0000b\\ud800c"}'
+        '{"v":2,"type":"ask","id":"a","conversation":null,"collections":[],'
+        '"models":[],"question":"a\\u0000b\\ud800c"}'
     )
     assert isinstance(frame, frames.Ask)
     assert frame.question.encode() == b"ab?c"

@@ -140,7 +140,7 @@ async def test_a_new_document_never_gets_an_old_answer(cast: Cast, library: Libr
 async def test_asking_again_is_not_answered_from_the_cache(cast: Cast, library: Library) -> None:
     socket = await connected(cast.bob)
     first = await answered(socket, ask(library))
-    message = {"v": 1, "type": "regenerate", "id": "q2", "answer": first[-1]["answer"]}
+    message = {"v": 2, "type": "regenerate", "id": "q2", "answer": first[-1]["answer"]}
     end = (await answered(socket, json.dumps(message)))[-1]
     assert end["cache"] == ""
     rows = await ledger(cast)
@@ -216,7 +216,7 @@ async def test_a_broken_off_answer_is_booked_as_far_as_it_came(
     await socket.send_to(text_data=ask(library))
     answer_id = (await until(socket, "answer.tokens"))[-1]["answer"]
     if how == "stop":
-        await socket.send_to(text_data=json.dumps({"v": 1, "type": "stop", "answer": answer_id}))
+        await socket.send_to(text_data=json.dumps({"v": 2, "type": "stop", "answer": answer_id}))
         await until(socket, "answer.finished")
     await socket.disconnect()
     await engine_is_free(library)

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from apps.chat.models import Citation, Conversation, Message, MessageRole, MessageState
-from apps.chat.views import hop_bars
+from apps.chat.views.answers import hop_bars
 from apps.documents.models import Collection, Document, DocumentState, Page
 from apps.telemetry.hops import Trace
 from apps.telemetry.models import Span

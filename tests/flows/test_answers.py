@@ -95,7 +95,7 @@ def test_stop_keeps_the_text_and_frees_the_engine_within_a_second(library: Libra
     with chat_of(library) as chat:
         answer, text = ask_and_wait_for_text(chat, library)
         assert library.stack.busy_slots() == 1
-        chat.send(json.dumps({"v": 1, "type": "stop", "answer": answer}))
+        chat.send(json.dumps({"v": 2, "type": "stop", "answer": answer}))
         eventually(lambda: not library.stack.busy_slots(), within_s=1, what="the engine to be free")
         finished = frame_of(chat, "answer.finished")
     assert finished["state"] == "stopped"
@@ -189,12 +189,13 @@ def check_hops(answer: client.Answer) -> None:
 def ask_and_wait_for_text(chat: ClientConnection, library: Library) -> tuple[str, str]:
     """Ask what takes long; the answer's id and its first words, as soon as they have come."""
     question = {
-        "v": 1,
+        "v": 2,
         "type": "ask",
         "id": str(uuid.uuid4()),
         "conversation": None,
         "collections": [library.id],
-        "model": "",
+        "after": None,
+        "models": [],
         "question": LONG_QUESTION,
     }
     chat.send(json.dumps(question))

@@ -54,7 +54,8 @@ function start(page) {
       id,
       conversation,
       collections,
-      model: picker.model(),
+      after: null,
+      models: [picker.model()].filter(Boolean),
       question,
     });
     if (!sent) {

@@ -1,6 +1,6 @@
 // The websocket: connects, says hello, keeps alive, and comes back after a break.
 
-const VERSION = 1;
+const VERSION = 2;
 const PING_EVERY_MS = 25_000;
 const FIRST_RETRY_MS = 500;
 const LONGEST_RETRY_MS = 15_000;

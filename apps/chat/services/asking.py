@@ -1,13 +1,12 @@
-"""Writing conversations: a question is stored before it is answered, an answer when it ends."""
+"""Storing questions: a question is stored before it is answered."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from django.conf import settings
-from django.utils import timezone
 
 from apps.chat.errors import (
     NoCollection,
@@ -15,28 +14,17 @@ from apps.chat.errors import (
     QuestionTooLong,
     UnknownAnswer,
     UnknownCollection,
-    UnknownConversation,
 )
-from apps.chat.models import Citation, Conversation, Message, MessageRole, MessageState
-from apps.chat.pipeline.types import AnswerRequest, Outcome
-from apps.chat.selectors import (
-    exchanges_before,
-    get_answer,
-    get_conversation,
-    history_before,
-    state_of,
-)
-from apps.documents.selectors import collections_for, existing_document_ids
+from apps.chat.models import Conversation, Message, MessageRole, MessageState
+from apps.chat.pipeline.types import AnswerRequest
+from apps.chat.selectors import exchanges_before, get_answer, history_before, state_of
+from apps.chat.services.conversations import TITLE_CHARS, own_conversation
+from apps.documents.selectors import collections_for
 from apps.gateway.errors import UnknownModel
 from apps.gateway.service import find_model
 from apps.gateway.types import Caller, Model, Source
-from apps.retrieval.types import Passage
-from apps.telemetry.hops import Trace
-from apps.telemetry.services import record_audit, record_trace
 from apps.tenants.access import Access
 from apps.tenants.scope import tenant_scope
-
-TITLE_CHARS = 80
 
 
 @dataclass(frozen=True)
@@ -111,82 +99,6 @@ def restart_answer(*, access: Access, answer_id: uuid.UUID, model_alias: str) ->
         return _begin(access, conversation, asked, picked, model, anew=True)
 
 
-def store_sources(*, access: Access, started: StartedAnswer, passages: Sequence[Passage]) -> None:
-    """Store the passages of an answer as places in documents, so that they can be opened."""
-    with tenant_scope(access.tenant.id):
-        # A document may have been deleted since it was searched.
-        existing = existing_document_ids(access.tenant.id, {p.document_id for p in passages})
-        Citation.objects.bulk_create(
-            Citation(
-                id=started.citation_id(marker),
-                tenant=access.tenant,
-                message_id=started.answer_id,
-                marker=marker,
-                document_id=passage.document_id if passage.document_id in existing else None,
-                document_name=passage.document_name,
-                heading_path=passage.heading_path,
-                page_first=passage.page_first,
-                page_last=passage.page_last,
-                char_start=passage.char_start,
-                char_end=passage.char_end,
-                score=passage.relevance,
-            )
-            for marker, passage in enumerate(passages, start=1)
-        )
-
-
-def finish_answer(
-    *, access: Access, started: StartedAnswer, outcome: Outcome, state: MessageState, trace: Trace
-) -> None:
-    """Store what was written, which sources it earned, and what was measured.
-
-    Compare-and-set from `streaming`: an answer ends once.
-    """
-    with tenant_scope(access.tenant.id):
-        record_trace(trace)
-        Message.objects.filter(
-            tenant=access.tenant, id=started.answer_id, state=MessageState.STREAMING
-        ).update(
-            state=state,
-            text=outcome.text,
-            kind=outcome.kind,
-            notices=[asdict(notice) for notice in outcome.notices],
-            support=[asdict(sentence) for sentence in outcome.sentences],
-            prompt_tokens=outcome.prompt_tokens,
-            completion_tokens=outcome.completion_tokens,
-            tokens_estimated=outcome.tokens_estimated,
-            cache=outcome.cache,
-            finished_at=timezone.now(),
-        )
-        if outcome.searched_as is not None:
-            Message.objects.filter(tenant=access.tenant, id=started.question_id).update(
-                searched_as=outcome.searched_as
-            )
-        Citation.objects.filter(
-            tenant=access.tenant, message_id=started.answer_id, marker__in=outcome.cited
-        ).update(cited=True)
-
-
-def rename_conversation(*, access: Access, conversation_id: uuid.UUID, title: str) -> None:
-    """Give one's own conversation another title; an empty one is ignored."""
-    conversation = _own_conversation(access, conversation_id)
-    title = " ".join(title.replace("\x00", "").split())[:TITLE_CHARS]
-    if title:
-        conversation.title = title
-        conversation.save(update_fields=["title"])
-
-
-def delete_conversation(*, access: Access, conversation_id: uuid.UUID) -> None:
-    """Remove one's own conversation with its messages and citations."""
-    _own_conversation(access, conversation_id).delete()
-    record_audit(
-        action="conversation.deleted",
-        tenant_id=access.tenant.id,
-        actor_id=access.user.id,
-        subject_id=conversation_id,
-    )
-
-
 def _pick_model(alias: str) -> Model | None:
     """The model asked for; None where no server is configured at all (passages are quoted)."""
     try:
@@ -213,18 +125,11 @@ def _open_conversation(
     access: Access, conversation_id: uuid.UUID | None, question: str
 ) -> Conversation:
     if conversation_id is not None:
-        return _own_conversation(access, conversation_id)
+        return own_conversation(access, conversation_id)
     title = " ".join(question.split())
     if len(title) > TITLE_CHARS:
         title = title[: TITLE_CHARS - 1].rsplit(" ", 1)[0] + "…"
     return Conversation.objects.create(tenant=access.tenant, user=access.user, title=title)
-
-
-def _own_conversation(access: Access, conversation_id: uuid.UUID) -> Conversation:
-    conversation = get_conversation(access, conversation_id)
-    if conversation is None:
-        raise UnknownConversation("That conversation is no longer there. Start a new one.")
-    return conversation
 
 
 def _begin(

@@ -1,40 +1,15 @@
-"""Conversations, messages and citations. All of it is under row-level security."""
+"""Questions, answers, and the passages that answers were given."""
 
 from __future__ import annotations
 
 import uuid
 from typing import ClassVar
 
-from django.conf import settings
 from django.db import models
 
+from apps.chat.models.conversations import Conversation
 from apps.documents.models import Document
 from apps.tenants.models import Tenant
-
-
-class Conversation(models.Model):
-    """One person's thread of questions and answers."""
-
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    tenant = models.ForeignKey(Tenant, models.CASCADE, db_index=False)
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE)
-    title = models.CharField(max_length=200, blank=True)
-    collection_ids = models.JSONField(default=list)  # what the next question searches
-    model = models.CharField(max_length=100, blank=True)
-    created_at = models.DateTimeField(auto_now_add=True)
-    updated_at = models.DateTimeField(auto_now=True)
-
-    class Meta:
-        constraints: ClassVar = [
-            models.UniqueConstraint(fields=["tenant", "id"], name="conversation_tenant_id"),
-        ]
-        indexes: ClassVar = [
-            # The conversation list: one person's, most recent first.
-            models.Index(fields=["tenant", "user", "-updated_at"], name="conversation_list"),
-        ]
-
-    def __str__(self) -> str:
-        return self.title
 
 
 class MessageRole(models.TextChoices):
@@ -69,17 +44,23 @@ class Message(models.Model):
     text = models.TextField(blank=True)
     # Questions only: what was searched for, where a follow-up was made to stand alone.
     searched_as = models.TextField(blank=True)
-    # Answers only, from here on.
+    # The message before it: the question of an answer, the answer that a question follows. Several
+    # with the same are branches: edited questions, answers made anew.
     in_reply_to = models.UUIDField(null=True)
+    # Answers only, from here on.
+    comparison = models.UUIDField(null=True)  # shared by answers asked for side by side
+    continues = models.UUIDField(null=True)  # the broken-off answer that this one goes on from
     model = models.CharField(max_length=100, blank=True)
     kind = models.CharField(max_length=20, blank=True)  # "generated", "quoted" or "not_found"
     notices = models.JSONField(default=list)  # [{"code", "message"}]: what was degraded, in words
     support = models.JSONField(
         default=list
-    )  # [{"start", "end", "markers", "supported"}] per sentence
+    )  # [{"start", "end", "markers", "supported", "reason"}] per sentence
     prompt_tokens = models.PositiveIntegerField(null=True)
     completion_tokens = models.PositiveIntegerField(null=True)
     tokens_estimated = models.BooleanField(default=False)
+    cost_micros = models.BigIntegerField(null=True)  # None: not known, or nothing was called
+    follow_ups = models.JSONField(default=list)  # questions one may go on with
     # How the response cache gave it: hit, semantic or shared; empty where it was made for this.
     cache = models.CharField(max_length=10, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -95,34 +76,16 @@ class Message(models.Model):
         indexes: ClassVar = [
             # A conversation in order.
             models.Index(fields=["tenant", "conversation", "created_at"], name="message_thread"),
+            # Answers whose process may have died; there are few at any time.
+            models.Index(
+                fields=["tenant", "created_at"],
+                name="message_streaming",
+                condition=models.Q(state="streaming"),
+            ),
         ]
 
     def __str__(self) -> str:
         return f"{self.role} {self.id}"
-
-
-class Feedback(models.Model):
-    """A reader's thumb on an answer."""
-
-    id = models.BigAutoField(primary_key=True)
-    tenant = models.ForeignKey(Tenant, models.CASCADE, db_index=False)
-    message = models.ForeignKey(
-        Message, models.DO_NOTHING, related_name="feedback", db_constraint=False, db_index=False
-    )
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE)
-    thumb = models.SmallIntegerField()  # 1 or -1
-    comment = models.TextField(blank=True)
-    created_at = models.DateTimeField(auto_now_add=True)
-    updated_at = models.DateTimeField(auto_now=True)
-
-    class Meta:
-        constraints: ClassVar = [
-            models.UniqueConstraint(fields=["tenant", "message", "user"], name="feedback_once"),
-            models.CheckConstraint(condition=models.Q(thumb__in=[1, -1]), name="feedback_thumb"),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.thumb} on {self.message_id}"
 
 
 class Citation(models.Model):

@@ -1,0 +1,45 @@
+"""Reading conversations."""
+
+from apps.chat.selectors.citations import citation_urls, get_citation
+from apps.chat.selectors.conversations import (
+    OwnLimit,
+    conversations_of,
+    get_conversation,
+    own_limits,
+)
+from apps.chat.selectors.feedback import (
+    CitedPlace,
+    FeedbackGiven,
+    feedback_to_review,
+    get_feedback,
+)
+from apps.chat.selectors.history import exchanges_before, history_before
+from apps.chat.selectors.threads import (
+    MessageView,
+    get_answer,
+    get_question,
+    state_of,
+    thread_of,
+    total_ms_of,
+)
+
+__all__ = [
+    "CitedPlace",
+    "FeedbackGiven",
+    "MessageView",
+    "OwnLimit",
+    "citation_urls",
+    "conversations_of",
+    "exchanges_before",
+    "feedback_to_review",
+    "get_answer",
+    "get_citation",
+    "get_conversation",
+    "get_feedback",
+    "get_question",
+    "history_before",
+    "own_limits",
+    "state_of",
+    "thread_of",
+    "total_ms_of",
+]

@@ -1,0 +1,84 @@
+"""The chat page. Questions and answers go over the websocket; this is everything around it."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from apps.chat import selectors
+from apps.chat.feedback import COMMENT_CHARS
+from apps.chat.models import Conversation, MessageState
+from apps.chat.views.conversations import LISTED_CONVERSATIONS, own_or_404
+from apps.documents.selectors import collections_for, counts_of, suggest_questions
+from apps.gateway.service import available_models
+from apps.tenants.access import Access, Right, TenantRequest, tenant_page
+
+NIL = uuid.UUID(int=0)  # stands in addresses for an id that the browser fills in
+
+
+@require_GET
+@tenant_page(Right.CHAT)
+def home(request: TenantRequest) -> HttpResponse:
+    """A new conversation."""
+    return _chat_page(request, None)
+
+
+@require_GET
+@tenant_page(Right.CHAT)
+def conversation(request: TenantRequest, conversation_id: uuid.UUID) -> HttpResponse:
+    """One of one's own conversations."""
+    return _chat_page(request, own_or_404(request.access, conversation_id))
+
+
+@require_GET
+@tenant_page(Right.CHAT)
+def thread(request: TenantRequest, conversation_id: uuid.UUID) -> HttpResponse:
+    """The messages alone: fetched after the connection broke in the middle of an answer."""
+    found = own_or_404(request.access, conversation_id)
+    return render(request, "chat/_thread.html", _thread_context(request.access, found))
+
+
+def _chat_page(request: TenantRequest, current: Conversation | None) -> HttpResponse:
+    access = request.access
+    collections = list(collections_for(access))
+    counts = counts_of(access.tenant.id, [each.id for each in collections])
+    has_ready = any(count.ready for count in counts.values())
+    picked = _picked(request, current, [each.id for each in collections])
+    context: dict[str, Any] = {
+        "conversations": selectors.conversations_of(access)[:LISTED_CONVERSATIONS],
+        **_thread_context(access, current),
+        "collections": collections,
+        "picked": picked,
+        "models": available_models(),
+        "can_ask": bool(collections),
+        "has_ready_documents": has_ready,
+        "suggestions": [] if current else suggest_questions(access.tenant.id, picked),
+        "question_max_chars": settings.QUESTION_MAX_CHARS,
+        "own_limits": selectors.own_limits(access),
+    }
+    return render(request, "chat/chat.html", context)
+
+
+def _thread_context(access: Access, current: Conversation | None) -> dict[str, Any]:
+    """The messages. One that is being written elsewhere is asked for again until it has ended."""
+    thread = selectors.thread_of(access, current) if current else []
+    return {
+        "conversation": current,
+        "thread": thread,
+        "is_streaming": any(view.state == MessageState.STREAMING for view in thread),
+        "nil": NIL,
+        "comment_max_chars": COMMENT_CHARS,
+    }
+
+
+def _picked(
+    request: TenantRequest, current: Conversation | None, open_ids: list[uuid.UUID]
+) -> list[uuid.UUID]:
+    """The collections ticked at first: the conversation's, the address's, or all."""
+    wanted = current.collection_ids if current else request.GET.getlist("collection")
+    return [each for each in open_ids if str(each) in wanted] or open_ids
