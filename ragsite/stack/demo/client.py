@@ -16,6 +16,8 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Origin
 
 _LOGIN = "/accounts/login/"
+_VERSION = 2  # of the protocol, see docs/streaming.md
+_ACK_EVERY = 16  # frames; the server sends only so many that are not acknowledged
 
 
 class ClientFailed(RuntimeError):
@@ -109,21 +111,20 @@ def ask(
     """Ask in a new conversation and follow the answer to its end. Raises ClientFailed."""
     answer, client_id = Answer(), str(uuid.uuid4())
     sent = time.perf_counter()
-    chat.send(
-        json.dumps(
-            {
-                "v": 1,
-                "type": "ask",
-                "id": client_id,
-                "conversation": None,
-                "collections": collections,
-                "model": model,
-                "question": question,
-            }
-        )
+    _send(
+        chat,
+        type="ask",
+        id=client_id,
+        conversation=None,
+        after=None,
+        collections=collections,
+        models=[model] if model else [],
+        question=question,
     )
     while not answer.finished:
         frame = _receive(chat)
+        if frame.get("seq", 0) % _ACK_EVERY == _ACK_EVERY - 1:
+            _send(chat, type="ack", answer=frame["answer"], seq=frame["seq"])
         if frame["type"] == "answer.tokens":
             if answer.first_token_ms is None:
                 answer.first_token_ms = (time.perf_counter() - sent) * 1000
@@ -143,6 +144,10 @@ def _take(answer: Answer, frame: dict[str, Any]) -> None:
         answer.finished = frame
     elif frame["type"] == "error":
         raise ClientFailed(f"{frame['code']}: {frame['message']}")
+
+
+def _send(chat: ClientConnection, **frame: Any) -> None:
+    chat.send(json.dumps({"v": _VERSION, **frame}))
 
 
 def _receive(chat: ClientConnection) -> dict[str, Any]:
