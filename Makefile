@@ -1,4 +1,4 @@
-.PHONY: run test fast check bench bench-ingest bench-search bench-ledger bench-gateway soak setup clean
+.PHONY: run test fast check bench bench-ingest bench-search bench-ledger bench-gateway bench-chat soak setup clean
 
 run: ## the one-machine stack; ONCE=1 ends it after the first answer, PORT= moves it
 	@scripts/serve
@@ -26,6 +26,9 @@ bench-ledger: ## measure the usage ledger at a million rows: figures, rollups, b
 
 bench-gateway: ## measure what the gateway adds: first token, total, CPU; ROUNDS=, EACH=, STREAMS=
 	@scripts/bench-gateway
+
+bench-chat: ## measure the chat's sockets: frames' delay, memory, CPU; IDLE=, ASKING=, PROCESSES=
+	@scripts/bench-chat
 
 soak: ## kill every part again and again while documents are ingested; MINUTES= (10)
 	@scripts/soak

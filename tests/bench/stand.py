@@ -55,7 +55,9 @@ class Stand:
 
 
 @contextmanager
-def running_stack(parts: Iterable[str] = EVERYTHING) -> Iterator[Stand]:
+def running_stack(
+    parts: Iterable[str] = EVERYTHING, *, answer_tokens: int = ANSWER_TOKENS
+) -> Iterator[Stand]:
     """Start `parts` and set Django up against them; one stack a process."""
     folder = Path(tempfile.mkdtemp(prefix="ragsite-bench-"))
     folder.chmod(0o755)  # PostgreSQL passes through it, as another user when we are root
@@ -63,7 +65,7 @@ def running_stack(parts: Iterable[str] = EVERYTHING) -> Iterator[Stand]:
     os.environ.update(
         VAR_DIR=str(folder),
         PORT=str(port),
-        GENERATION_MAX_TOKENS=str(ANSWER_TOKENS),
+        GENERATION_MAX_TOKENS=str(answer_tokens),
         DJANGO_SETTINGS_MODULE="ragsite.settings",
         LOG_LEVEL="WARNING",
     )

@@ -79,15 +79,20 @@ def sign_in(site: str, *, email: str, password: str) -> str:
 
 
 @contextmanager
-def open_chat(site: str, tenant_slug: str, *, cookie: str) -> Iterator[ClientConnection]:
-    """The chat's websocket, opened as the site's own page would. Raises ClientFailed."""
+def open_chat(
+    site: str, tenant_slug: str, *, cookie: str, origin: str = ""
+) -> Iterator[ClientConnection]:
+    """The chat's websocket, opened as the site's own page would. Raises ClientFailed.
+
+    `origin`: of the page, where that is not `site` itself.
+    """
     url = f"{site.replace('http', 'ws', 1)}/ws/t/{tenant_slug}/chat/"
     with ExitStack() as opened:
         try:
             chat = opened.enter_context(
                 connect(
                     url,
-                    origin=Origin(site),
+                    origin=Origin(origin or site),
                     additional_headers={"Cookie": cookie},
                     proxy=None,
                 )

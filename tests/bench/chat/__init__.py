@@ -1,0 +1,1 @@
+"""What the chat's sockets cost: frames' delay, memory, CPU."""
