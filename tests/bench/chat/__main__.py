@@ -73,7 +73,8 @@ def _summary(processes: int, phases: Phases) -> str:
         f"{report['tokens']:,} of {expected:,} tokens came, {report['out_of_order']} frames out "
         f"of order, {report['closed']} sockets closed, answers ended {report['states']}; memory of "
         f"the web processes {_mib(phases.empty.web_pss_mib)} empty, "
-        f"{_mib(phases.idle.web_pss_mib)} idle, {_mib(phases.ended.web_pss_mib)} at the streams' end"
+        f"{_mib(phases.idle.web_pss_mib)} idle, "
+        f"{_mib(phases.ended.web_pss_mib)} at the streams' end"
     )
 
 

@@ -206,6 +206,7 @@ def _furnish(stand: Stand, people: int) -> Bench:
 
 def _member(demo: object, number: int) -> str:
     """The cookie of a session of a new member."""
+    from django.conf import settings
     from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
     from django.contrib.sessions.backends.db import SessionStore
 
@@ -221,7 +222,7 @@ def _member(demo: object, number: int) -> str:
     services.add_member(tenant=demo.tenant, user=user, role=Role.MEMBER)
     session = SessionStore()
     session[SESSION_KEY] = str(user.pk)
-    session[BACKEND_SESSION_KEY] = "django.contrib.auth.backends.ModelBackend"
+    session[BACKEND_SESSION_KEY] = settings.AUTHENTICATION_BACKENDS[0]
     session[HASH_SESSION_KEY] = user.get_session_auth_hash()
     session.create()
     return f"sessionid={session.session_key}"
