@@ -79,15 +79,17 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             self._begin(access, started, frame.id)
         elif isinstance(frame, frames.Ask):
             self._refuse_when_busy(frame.conversation_id)
-            started = await in_thread(
+            answers = await in_thread(
                 start_answer,
                 access=access,
                 question=frame.question,
                 conversation_id=frame.conversation_id,
+                after=frame.after,
                 collection_ids=frame.collection_ids,
-                model_alias=frame.models[0] if frame.models else "",
+                model_aliases=frame.models,
             )
-            self._begin(access, started, frame.id)
+            for started in answers:
+                self._begin(access, started, frame.id)
 
     def _begin(self, access: Access, started: StartedAnswer, client_id: str) -> None:
         run = AnswerRun(access, started, client_id=client_id)

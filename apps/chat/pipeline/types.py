@@ -22,6 +22,17 @@ class Exchange:
 
 
 @dataclass(frozen=True)
+class Beginning:
+    """What there is of an answer that broke off, for the model to go on from."""
+
+    text: str  # not empty
+    # As they were, so that marker n is `passages[n - 1]` again; those that the reader may no
+    # longer read, or that are gone, have no text.
+    passages: tuple[Passage, ...]
+    searched_as: str = ""
+
+
+@dataclass(frozen=True)
 class AnswerRequest:
     """One question, and all that is needed to answer it."""
 
@@ -33,6 +44,7 @@ class AnswerRequest:
     before: tuple[Exchange, ...] = ()  # what a follow-up may refer to, oldest first
     question_id: uuid.UUID | None = None  # of the stored question, for the span
     anew: bool = False  # the person has seen an answer and wants another: no cache
+    beginning: Beginning | None = None  # go on from there: nothing is searched for
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Reading conversations."""
 
+from apps.chat.selectors.branches import Branches, branches_of, shown_path
 from apps.chat.selectors.citations import citation_urls, get_citation
 from apps.chat.selectors.conversations import (
     OwnLimit,
@@ -14,20 +15,26 @@ from apps.chat.selectors.feedback import (
     get_feedback,
 )
 from apps.chat.selectors.history import exchanges_before, history_before
+from apps.chat.selectors.passages import passages_of
 from apps.chat.selectors.threads import (
     MessageView,
+    branch_of,
     get_answer,
     get_question,
     state_of,
     thread_of,
     total_ms_of,
+    view_of,
 )
 
 __all__ = [
+    "Branches",
     "CitedPlace",
     "FeedbackGiven",
     "MessageView",
     "OwnLimit",
+    "branch_of",
+    "branches_of",
     "citation_urls",
     "conversations_of",
     "exchanges_before",
@@ -39,7 +46,10 @@ __all__ = [
     "get_question",
     "history_before",
     "own_limits",
+    "passages_of",
+    "shown_path",
     "state_of",
     "thread_of",
     "total_ms_of",
+    "view_of",
 ]

@@ -1,12 +1,14 @@
-"""What was said before a question."""
+"""What was said before a question, on its branch."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from itertools import zip_longest
 
 from apps.chat.models import Message, MessageRole
 from apps.chat.pipeline.types import Exchange
+from apps.chat.selectors.branches import branches_of
 from apps.inference.types import ChatTurn
 
 HISTORY_MESSAGES = 12
@@ -14,7 +16,7 @@ HISTORY_MESSAGES = 12
 
 def exchanges_before(tenant_id: uuid.UUID, question: Message) -> tuple[Exchange, ...]:
     """Earlier questions of the conversation as they were searched for, oldest first, answered or
-    not, each with the latest answer that a model wrote."""
+    not, each with the answer of its branch where a model wrote it."""
     return tuple(
         Exchange(asked.searched_as or asked.text, answer.text if answer else "")
         for asked, answer in _earlier(tenant_id, question)
@@ -31,18 +33,12 @@ def history_before(tenant_id: uuid.UUID, question: Message) -> tuple[ChatTurn, .
 
 
 def _earlier(tenant_id: uuid.UUID, question: Message) -> Iterator[tuple[Message, Message | None]]:
-    """Earlier questions, oldest first, each with its latest answer that a model wrote."""
-    earlier = list(
-        Message.objects.filter(
-            tenant_id=tenant_id,
-            conversation_id=question.conversation_id,
-            created_at__lt=question.created_at,
-        ).order_by("-created_at")[:HISTORY_MESSAGES]
-    )
-    answers: dict[uuid.UUID | None, Message] = {}
-    for message in earlier:  # newest first: the latest answer of each question wins
-        if message.role == MessageRole.ANSWER and message.kind == "generated" and message.text:
-            answers.setdefault(message.in_reply_to, message)
-    for message in reversed(earlier):
-        if message.role == MessageRole.QUESTION:
-            yield message, answers.get(message.id)
+    """Earlier questions of the branch, oldest first, each with its answer if a model wrote it."""
+    branches = branches_of(tenant_id, question.conversation_id)
+    path = branches.path_to(question.id)[:-1][-HISTORY_MESSAGES:]
+    found = {m.id: m for m in Message.objects.filter(tenant_id=tenant_id, id__in=path)}
+    earlier = [found[key] for key in path if key in found]
+    for asked, after in zip_longest(earlier, earlier[1:]):
+        if asked.role == MessageRole.QUESTION:
+            wrote = after is not None and after.kind == "generated" and bool(after.text)
+            yield asked, after if wrote else None

@@ -5,19 +5,29 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from django.conf import settings
 
 from apps.chat.errors import (
     NoCollection,
+    NothingToContinue,
     QuestionEmpty,
     QuestionTooLong,
     UnknownAnswer,
     UnknownCollection,
+    UnknownMessage,
 )
 from apps.chat.models import Conversation, Message, MessageRole, MessageState
-from apps.chat.pipeline.types import AnswerRequest
-from apps.chat.selectors import exchanges_before, get_answer, history_before, state_of
+from apps.chat.pipeline.types import AnswerRequest, Beginning
+from apps.chat.selectors import (
+    exchanges_before,
+    get_answer,
+    get_question,
+    history_before,
+    passages_of,
+    state_of,
+)
 from apps.chat.services.conversations import TITLE_CHARS, own_conversation
 from apps.documents.selectors import collections_for
 from apps.gateway.errors import UnknownModel
@@ -37,6 +47,15 @@ class StartedAnswer:
     answer_id: uuid.UUID
     request: AnswerRequest
     caller: Caller
+    after: uuid.UUID | None = None  # the answer that the question follows; None: it is the first
+    model: str = ""  # the alias; "" where passages are quoted
+    comparison: uuid.UUID | None = None  # shared by answers that are written side by side
+    continues: uuid.UUID | None = None  # the broken-off answer that this one goes on from
+
+    @property
+    def question(self) -> str:
+        """As it was asked."""
+        return self.request.question
 
     def citation_id(self, marker: int) -> uuid.UUID:
         """Known before the row is stored: a source can be named while it is being written."""
@@ -61,42 +80,100 @@ def start_answer(
     access: Access,
     question: str,
     conversation_id: uuid.UUID | None,
+    after: uuid.UUID | None,
     collection_ids: Sequence[uuid.UUID],
-    model_alias: str,
-) -> StartedAnswer:
-    """Store the question and an empty answer; say what the pipeline is to do."""
+    model_aliases: Sequence[str],
+) -> tuple[StartedAnswer, ...]:
+    """Store the question and an empty answer a model; say what the pipeline is to do.
+
+    `after` is the answer that the question follows, None for a first question; where that answer
+    has been followed before, or there is a first question already, this is a branch beside it.
+    Several models answer side by side; one that is named twice answers once.
+    """
     question = clean_question(question)
-    model = _pick_model(model_alias)
+    models = _pick_models(model_aliases)
     with tenant_scope(access.tenant.id):
         picked = _pick_collections(access, collection_ids)
         conversation = _open_conversation(access, conversation_id, question)
+        _check_after(access, conversation, after)
         conversation.collection_ids = [str(each) for each in picked]
-        conversation.model = model.alias if model else ""
+        conversation.model = models[0].alias if models[0] else ""
         conversation.save(update_fields=["collection_ids", "model", "updated_at"])
         asked = Message.objects.create(
             tenant=access.tenant,
             conversation=conversation,
             role=MessageRole.QUESTION,
             text=question,
+            in_reply_to=after,
         )
-        return _begin(access, conversation, asked, picked, model)
+        comparison = uuid.uuid4() if len(models) > 1 else None
+        begin = partial(_begin, access, conversation, asked, picked, comparison=comparison)
+        started = tuple(begin(model) for model in models)
+        _show(conversation, started[0].answer_id)
+        return started
 
 
 def restart_answer(*, access: Access, answer_id: uuid.UUID, model_alias: str) -> StartedAnswer:
-    """Answer the question of `answer_id` once more; the earlier answer stays, the latest shows."""
-    model = _pick_model(model_alias)
+    """Answer the question of `answer_id` once more; the earlier answer stays as a branch."""
+    (model,) = _pick_models([model_alias])
     with tenant_scope(access.tenant.id):
-        old = get_answer(access, answer_id)
-        asked = None
-        if old is not None and old.in_reply_to is not None:
-            asked = Message.objects.filter(tenant=access.tenant, id=old.in_reply_to).first()
-        if old is None or asked is None or state_of(old) == MessageState.STREAMING:
-            raise UnknownAnswer("That answer is no longer there. Reload the page.")
-        conversation = old.conversation
+        _, asked = _ended_answer(access, answer_id)
+        conversation = asked.conversation
         picked = _pick_collections(
             access, [uuid.UUID(each) for each in conversation.collection_ids]
         )
-        return _begin(access, conversation, asked, picked, model, anew=True)
+        started = _begin(access, conversation, asked, picked, model, anew=True)
+        _show(conversation, started.answer_id)
+        return started
+
+
+def continue_answer(*, access: Access, answer_id: uuid.UUID) -> StartedAnswer:
+    """Go on where an answer was stopped or broke off; the earlier answer stays as a branch.
+
+    The same model is given the same passages, those that the reader may still read. Raises
+    NothingToContinue where the answer is whole, or has no text.
+    """
+    with tenant_scope(access.tenant.id):
+        old, asked = _ended_answer(access, answer_id)
+        broke_off = state_of(old) in (MessageState.STOPPED, MessageState.INTERRUPTED)
+        if not broke_off or not old.text.strip() or old.kind != "generated":
+            raise NothingToContinue("That answer did not break off, so there is nothing to add.")
+        (model,) = _pick_models([old.model])
+        picked = tuple(uuid.UUID(each) for each in asked.conversation.collection_ids)
+        beginning = Beginning(old.text, passages_of(access, old), asked.searched_as)
+        started = _begin(
+            access, asked.conversation, asked, picked, model, old=old, beginning=beginning
+        )
+        _show(asked.conversation, started.answer_id)
+        return started
+
+
+def _ended_answer(access: Access, answer_id: uuid.UUID) -> tuple[Message, Message]:
+    """One's own answer that is not being written, with its question. Raises UnknownAnswer."""
+    old = get_answer(access, answer_id)
+    asked = get_question(access, old) if old is not None else None
+    if old is None or asked is None or state_of(old) == MessageState.STREAMING:
+        raise UnknownAnswer("That answer is no longer there. Reload the page.")
+    return old, asked
+
+
+def _check_after(access: Access, conversation: Conversation, after: uuid.UUID | None) -> None:
+    if after is None:
+        return
+    earlier = get_answer(access, after)
+    if earlier is None or earlier.conversation_id != conversation.id:
+        raise UnknownMessage("The answer that this follows is no longer there. Reload the page.")
+
+
+def _show(conversation: Conversation, message_id: uuid.UUID) -> None:
+    conversation.leaf_id = message_id
+    conversation.save(update_fields=["leaf_id"])
+
+
+def _pick_models(aliases: Sequence[str]) -> list[Model | None]:
+    """Each model once, in the order asked for; the default where none is named."""
+    found = {model.alias if model else "": model for model in map(_pick_model, aliases or [""])}
+    return list(found.values())
 
 
 def _pick_model(alias: str) -> Model | None:
@@ -139,15 +216,22 @@ def _begin(
     collection_ids: tuple[uuid.UUID, ...],
     model: Model | None,
     *,
+    comparison: uuid.UUID | None = None,
     anew: bool = False,
+    old: Message | None = None,
+    beginning: Beginning | None = None,
 ) -> StartedAnswer:
+    """Store the empty answer."""
+    alias = model.alias if model else ""
     answer = Message.objects.create(
         tenant=access.tenant,
         conversation=conversation,
         role=MessageRole.ANSWER,
         state=MessageState.STREAMING,
         in_reply_to=asked.id,
-        model=model.alias if model else "",
+        model=alias,
+        comparison=comparison,
+        continues=old.id if old else None,
     )
     request = AnswerRequest(
         tenant_id=access.tenant.id,
@@ -158,8 +242,26 @@ def _begin(
         before=exchanges_before(access.tenant.id, asked),
         question_id=asked.id,
         anew=anew,
+        beginning=beginning,
     )
-    caller = Caller(
+    return StartedAnswer(
+        conversation.id,
+        conversation.title,
+        asked.id,
+        answer.id,
+        request,
+        _caller(access, conversation, collection_ids),
+        after=asked.in_reply_to,
+        model=alias,
+        comparison=comparison,
+        continues=answer.continues,
+    )
+
+
+def _caller(
+    access: Access, conversation: Conversation, collection_ids: tuple[uuid.UUID, ...]
+) -> Caller:
+    return Caller(
         tenant_id=access.tenant.id,
         time_zone=access.tenant.time_zone,
         source=Source.CHAT,
@@ -167,4 +269,3 @@ def _begin(
         conversation_id=conversation.id,
         collection_ids=collection_ids,
     )
-    return StartedAnswer(conversation.id, conversation.title, asked.id, answer.id, request, caller)
