@@ -147,10 +147,8 @@ async def test_a_follow_up_is_searched_as_the_model_rewrote_it_and_asked_as_it_w
     first = await answered(socket, ask(library))
     assert "answer.rewritten" not in [frame["type"] for frame in first]
     library.tgi.script(Behaviour(tokens=tuple(f"{word} " for word in searched.split())))
-    conversation = first[0]["conversation"]
-    frames = await answered(
-        socket, ask(library, question="and in January?", conversation=conversation)
-    )
+    place = {"conversation": first[0]["conversation"], "after": first[-1]["answer"]}
+    frames = await answered(socket, ask(library, question="and in January?", **place))
     (rewritten,) = [frame for frame in frames if frame["type"] == "answer.rewritten"]
     assert rewritten["searched_as"] == searched
     assert frames[-1]["kind"] == "generated"
@@ -177,7 +175,8 @@ async def test_by_rule_a_follow_up_of_a_quoted_answer_is_searched_with_its_quest
     socket = await connected(cast.bob)
     first = await answered(socket, ask(library))
     assert first[-1]["kind"] == "quoted"
-    again = ask(library, question="why?", conversation=first[0]["conversation"])
+    place = {"conversation": first[0]["conversation"], "after": first[-1]["answer"]}
+    again = ask(library, question="why?", **place)
     frames = await answered(socket, again)
     assert (await stored(library, frames[0]["question"])).searched_as == f"{QUESTION} why?"
     # Once more, now that it is not rewritten: what was stored goes with it.
@@ -374,7 +373,8 @@ async def test_earlier_exchanges_are_part_of_the_prompt(cast: Cast, library: Lib
     socket = await connected(cast.bob)
     frames = await answered(socket, ask(library))
     conversation = frames[0]["conversation"]
-    frames = await answered(socket, ask(library, conversation=conversation, id="q2"))
+    after = frames[-1]["answer"]
+    frames = await answered(socket, ask(library, conversation=conversation, after=after, id="q2"))
 
     def count() -> tuple[int, int]:
         messages = Message.objects.filter(conversation_id=conversation)
