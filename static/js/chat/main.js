@@ -1,262 +1,212 @@
-// The chat page: puts socket, composer, answers and sources together.
+// The chat page: puts its parts together.
 
+import { gettext } from "../i18n.js";
+import { Announcer } from "./announcer.js";
 import { Answer } from "./answer.js";
+import { Asking } from "./asking.js";
+import { Branches } from "./branches.js";
 import { Composer } from "./composer.js";
+import { Connection } from "./connection.js";
+import { Drafts } from "./drafts.js";
+import { Editing } from "./editing.js";
+import { Following } from "./following.js";
+import { addresses } from "./ids.js";
+import { openCitations, showFetchedParts } from "./opening.js";
+import { Page } from "./page.js";
 import { Picker } from "./picker.js";
+import { Scrolling } from "./scrolling.js";
+import { Shortcuts } from "./shortcuts.js";
 import { Socket } from "./socket.js";
 import { Sources } from "./sources.js";
+import { Syncing } from "./syncing.js";
+import { Thread } from "./thread.js";
 
-const ANY_ID = "00000000-0000-0000-0000-000000000000";
-const ANNOUNCE_AFTER_MS = 1000;
-const NEAR_END_PX = 120; // closer to the end than this, the thread follows what is written
+const element = document.getElementById("chat");
+if (element) start(element);
 
-const page = document.getElementById("chat");
-if (page) start(page);
-
-function start(page) {
-  const { dataset } = page;
-  const scroller = document.getElementById("thread-scroll");
-  const announcer = document.getElementById("announcer");
-  const connection = document.getElementById("connection");
-  const refusal = document.getElementById("refusal");
+function start(element) {
+  const { dataset } = element;
+  const urls = addresses(element);
+  const page = new Page(element, urls);
+  const announcer = new Announcer(document.getElementById("announcer"));
+  const connection = new Connection(document.getElementById("connection"));
+  const picker = new Picker(element);
   const sources = new Sources(document.getElementById("sources"));
-  const picker = new Picker(page);
-  const citationUrl = (id) => dataset.citationUrl.replace(ANY_ID, id);
-  const thread = () => document.getElementById("thread"); // replaced when it is fetched anew
-
-  let conversation = dataset.conversation || null;
-  let announcing;
-  let current = null; // the answer being written: { id, answer, question, restore }
-  let broken = false; // the connection broke while an answer was being written
+  const thread = new Thread(document.getElementById("thread"));
+  const drafts = new Drafts(dataset);
+  const refuse = (words) => page.refuse(words);
+  const make = (answer) => new Answer(answer, urls.citation);
+  let opened = false; // whether there was a connection before
 
   const composer = new Composer(document.getElementById("composer"), {
     onSend: ask,
-    onStop: () => {
-      if (current?.answer.id) socket.send({ type: "stop", answer: current.answer.id });
-    },
+    onStop: () => asking.stop(),
+    onInput: (text) => drafts.write(page.conversation, text),
+    onUp: () => thread.lastQuestion && editing.open(thread.lastQuestion),
   });
   const socket = new Socket(dataset.socket, { onFrame, onState });
+  const send = (frame) => socket.send(frame);
+  const following = new Following({ send, make, onFrame: onAnswer, onGone: (e) => syncing.one(e) });
+  const asking = new Asking({
+    socket,
+    thread,
+    picker,
+    following,
+    announcer,
+    make,
+    refuse,
+    onChange: busy,
+    onStarted,
+  });
+  const syncing = new Syncing({ page, thread, following, asking, urls, onChange: busy });
+  const branches = new Branches({
+    url: () => urls.branch(page.conversation),
+    headers: () => JSON.parse(document.body.getAttribute("hx-headers")),
+    onThread: (fresh) => syncing.adopt(fresh),
+    onRefused: refuse,
+  });
+  const editing = new Editing({
+    limit: composer.limit,
+    onSave: (question, text) => took(asking.edit(question, text, page.conversation)),
+  });
+  const scrolling = new Scrolling(
+    document.getElementById("thread-scroll"),
+    thread.root,
+    document.getElementById("jump"),
+  );
+  new Shortcuts(document.getElementById("shortcuts"), {
+    search: () => document.dispatchEvent(new CustomEvent("chat:search")),
+    newChat: () => element.querySelector("[data-new-chat]").click(),
+    copyLast: () => thread.lastAnswer?.querySelector("[data-copy]")?.click(),
+    stop: () => asking.stop(),
+    closeDrawer: () => page.closeDrawer(),
+  });
+  openCitations(sources);
+  showFetchedParts(announcer);
   socket.connect();
-  scrollToEnd();
-  const lastAnswer = () => [...thread().querySelectorAll(".answer")].at(-1);
-  if (lastAnswer()) sources.fillFrom(lastAnswer());
+  showStored();
+
+  function showStored() {
+    for (const side of element.querySelectorAll(".compared")) {
+      side.querySelector(".compared-model").textContent = picker.label(side.dataset.model);
+    }
+    if (thread.lastAnswer) sources.fillFrom(thread.lastAnswer);
+    const draft = drafts.read(page.conversation);
+    // One that was sent just before the page was left has arrived since.
+    const sent = draft === thread.lastQuestion?.querySelector(".question-text").textContent;
+    if (sent) drafts.write(page.conversation, "");
+    else if (draft && !composer.text) composer.set(draft);
+  }
 
   function ask(question) {
-    refuse("");
-    const collections = picker.collections();
-    if (!collections.length) {
-      refuse("Pick at least one collection to search.");
-      return false;
-    }
-    const id = newId();
-    const sent = socket.send({
-      type: "ask",
-      id,
-      conversation,
-      collections,
-      after: null,
-      models: [picker.model()].filter(Boolean),
-      question,
-    });
-    if (!sent) {
-      refuse("There is no connection at the moment. Your question is kept; send it again.");
-      return false;
-    }
-    const asked = copyOf("question-template");
-    asked.querySelector(".question-text").textContent = question;
-    const shell = copyOf("answer-template");
-    thread().append(asked, shell);
-    begin(id, shell, question, () => {
-      asked.remove();
-      shell.remove();
-      if (!composer.field.value) composer.fill(question);
-    });
-    scrollToEnd();
-    return true;
+    return took(asking.ask(question, page.conversation));
   }
 
-  function regenerate(old) {
-    if (current) return;
-    refuse("");
-    const id = newId();
-    const sent = socket.send({
-      type: "regenerate",
-      id,
-      answer: old.dataset.answer,
-      model: picker.model(),
-    });
-    if (!sent) {
-      refuse("There is no connection at the moment. Try again when it is back.");
-      return;
+  function took(taken) {
+    if (taken) {
+      picker.compareNoMore();
+      scrolling.toEnd();
     }
-    const shell = copyOf("answer-template");
-    old.replaceWith(shell);
-    begin(id, shell, "", () => shell.replaceWith(old));
+    return taken;
+  }
+
+  function again(how, answer) {
+    if (element.dataset.answering === "true" || !how.call(asking, answer)) return;
     composer.field.focus();
+    scrolling.toEnd();
   }
 
-  function begin(id, shell, question, restore) {
-    const answer = new Answer(shell, citationUrl);
-    answer.onPaint = followEnd;
-    current = { id, answer, question, restore };
-    page.dataset.answering = "true";
-    composer.setBusy(true);
+  function busy() {
+    const answering = asking.pending.size + following.size > 0;
+    dataset.answering = String(answering);
+    composer.setBusy(answering);
+    syncing.settled();
   }
 
   function onFrame(frame) {
-    if (frame.type === "error") return onError(frame);
-    const ours =
-      frame.type === "answer.started" ? frame.id === current?.id : frame.answer === current?.answer.id;
-    if (!current || !ours) return undefined;
-    const wasNear = isNearEnd();
-    if (!current.answer.receive(frame)) return undefined;
-    if (frame.type === "answer.started") opened(frame);
-    if (frame.type === "answer.sources") sources.fillFrom(current.answer.element);
-    if (frame.type === "answer.finished") finish();
-    if (wasNear) scrollToEnd();
-    return undefined;
+    if (frame.type === "error") onError(frame);
+    else if (frame.type === "answer.started" && asking.started(frame)) following.receive(frame);
+    else if (frame.type.startsWith("answer.")) following.receive(frame);
+    else if (frame.type === "conversation.asked") syncing.asked(frame);
+    else onConversation(frame);
+  }
+
+  function onStarted({ conversation, title }) {
+    // What has been typed since is the draft now.
+    drafts.write(page.conversation, "");
+    if (page.conversation !== conversation) page.opened(conversation, title);
+    drafts.write(conversation, composer.text);
+    busy();
+  }
+
+  function onConversation({ type, conversation, title }) {
+    if (type === "conversation.titled" && conversation === page.conversation) page.titled(title);
+    page.listed(conversation);
+  }
+
+  function onAnswer(answer, frame, written) {
+    const isLast = answer === thread.lastAnswer;
+    if (frame.type === "answer.sources" && isLast) sources.fillFrom(answer);
+    if (frame.type !== "answer.finished") return;
+    announcer.answered(written, answer.closest(".compared")?.innerText.split("\n")[0]);
+    if (isLast) thread.setFollowUps(frame.follow_ups ?? []);
+    if (isLast) sources.fillFrom(answer);
+    busy();
   }
 
   function onError(frame) {
-    if (current && frame.id === current.id) {
-      current.restore();
-      idle();
-    }
+    const asked = asking.refused(frame.id);
+    if (asked?.old) editing.open(asked.old, asked.text);
+    else if (asked?.text && !composer.text) composer.fill(asked.text);
     // These two close the socket, and the line about the connection says why.
     if (!["signed_out", "not_a_member"].includes(frame.code)) refuse(frame.message);
   }
 
-  function finish() {
-    const { answer } = current;
-    announcer.textContent = `Answer: ${answer.spoken()}`;
-    sources.fillFrom(answer.element);
-    idle();
-  }
-
-  function idle() {
-    current = null;
-    page.dataset.answering = "false";
-    composer.setBusy(false);
-  }
-
-  /** A first question makes a conversation: give it its address and its place in the list. */
-  function opened(frame) {
-    if (conversation === frame.conversation) return;
-    conversation = frame.conversation;
-    const url = dataset.conversationUrl.replace(ANY_ID, conversation);
-    history.replaceState(null, "", url);
-    document.title = `${frame.title} · Chat`;
-    document.getElementById("conversation-title").textContent = frame.title;
-    const list = document.getElementById("conversation-list");
-    window.htmx?.ajax("GET", `${dataset.listUrl}?current=${conversation}`, {
-      target: list,
-      swap: "outerHTML",
-    });
-  }
-
   function onState(state, code) {
-    page.dataset.connection = state;
+    dataset.connection = state;
     composer.setAllowed(state === "open" && dataset.canAsk === "true");
-    if (state === "offline" && current) lose();
-    if (state === "open" && broken) recover();
-    const words = {
-      connecting: "Connecting…",
-      offline: navigator.onLine
-        ? "The connection to the site was lost. Trying again…"
-        : "You are offline. What you type is kept.",
-      closed:
-        code === 4401
-          ? "You have been signed out. Reload the page to sign in."
-          : "You may no longer chat here. Ask a tenant manager for access.",
-      open: "",
-    }[state];
-    clearTimeout(announcing);
-    // A connection that comes up at once is not worth a word.
-    announcing = setTimeout(say, state === "connecting" ? ANNOUNCE_AFTER_MS : 0, words);
+    connection.show(state, { code, answering: following.size > 0 });
+    if (state === "closed") for (const id of asking.pending.keys()) onError({ id, code: "signed_out" });
+    if (state !== "open") return;
+    if (opened) syncing.reconnected();
+    else syncing.follow();
+    opened = true;
   }
 
-  function say(words) {
-    connection.hidden = !words;
-    connection.textContent = words;
+  const clicks = {
+    "[data-regenerate]": (button) => again(asking.regenerate, button.closest(".answer")),
+    "[data-continue]": (button) => again(asking.goOn, button.closest(".answer")),
+    "[data-edit]": (button) => editing.open(button.closest(".question")),
+    "[data-branch]": async (button) => announcer.say(await branches.step(button)),
+    "[data-choose]": choose,
+    "[data-suggestion]": suggest,
+    "[data-copy]": (button) => copy(button.closest(".answer"), button),
+    "[data-drawer-toggle]": () => page.toggleDrawer(),
+    "[data-show-sources]": (button) => {
+      sources.showAnswer(button.closest(".answer") ?? thread.lastAnswer ?? element, button);
+    },
+  };
+
+  async function choose(button) {
+    const side = button.closest(".compared");
+    if (!(await branches.show(side.querySelector(".answer").dataset.answer))) return;
+    announcer.say(gettext("The chat goes on with this answer."));
+    composer.field.focus();
   }
 
-  /** The connection broke in the middle of an answer. */
-  function lose() {
-    if (current.answer.id) {
-      broken = true;
-      current.answer.end("interrupted", "The connection broke. What was written is kept.");
-    } else {
-      current.restore();
-      refuse("The connection broke before your question arrived. It is kept; send it again.");
-    }
-    idle();
+  /** A suggestion is sent as it is; what is being typed is not thrown away for it. */
+  function suggest(button) {
+    const { suggestion } = button.dataset;
+    if (composer.busy) return;
+    if (composer.allowed && ask(suggestion)) composer.field.focus();
+    else if (!composer.text) composer.fill(suggestion);
   }
 
-  /** Connected again: show the answer as the site stored it, if it came to that. */
-  async function recover() {
-    broken = false;
-    const response = await fetch(dataset.threadUrl.replace(ANY_ID, conversation), {
-      redirect: "error",
-    }).catch(() => null);
-    if (!response?.ok || current) return;
-    const template = document.createElement("template");
-    template.innerHTML = await response.text();
-    const stored = template.content.querySelector("#thread");
-    const last = [...stored.querySelectorAll(".answer")].at(-1);
-    // Still being written, or lost with the process that wrote it: what is shown here is more.
-    if (last?.dataset.state === "streaming") return;
-    thread().replaceWith(stored);
-    window.htmx?.process(stored);
-  }
-
-  function refuse(message) {
-    refusal.hidden = !message;
-    refusal.textContent = message;
-  }
-
-  function isNearEnd() {
-    return scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < NEAR_END_PX;
-  }
-
-  function followEnd() {
-    if (isNearEnd()) scrollToEnd();
-  }
-
-  function scrollToEnd() {
-    scroller.scrollTop = scroller.scrollHeight;
-  }
-
-  // A thread that is fetched again must not replace an answer that is being written here.
-  document.addEventListener("htmx:beforeSwap", (event) => {
-    if (event.target.id === "thread" && current) event.preventDefault();
-  });
-  // Details open below what is seen: bring them in.
-  document.addEventListener("htmx:afterSwap", (event) => {
-    event.target.closest(".answer-details")?.scrollIntoView({ block: "nearest" });
-  });
-  // The form that answers replaces the one that was sent.
-  document.addEventListener("htmx:afterSettle", (event) => {
-    const form = event.detail.elt.closest?.(".feedback");
-    if (!form) return;
-    form.scrollIntoView({ block: "nearest" });
-    announcer.textContent = form.querySelector("[data-feedback-said]")?.textContent ?? "";
-  });
   document.addEventListener("click", (event) => {
-    const citation = event.target.closest("a[data-citation]");
-    if (citation && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
-      event.preventDefault();
-      sources.showCitation(citation, citation.closest(".answer"));
-      return;
+    for (const [selector, act] of Object.entries(clicks)) {
+      const button = event.target.closest(selector);
+      if (button) act(button);
     }
-    const answer = event.target.closest(".answer");
-    if (event.target.closest("[data-regenerate]")) regenerate(answer);
-    if (event.target.closest("[data-show-sources]")) {
-      sources.showAnswer(answer ?? lastAnswer() ?? page, event.target.closest("button"));
-    }
-    if (event.target.closest("[data-copy]")) copy(answer, event.target.closest("button"));
-    const suggestion = event.target.closest("[data-suggestion]");
-    if (suggestion) composer.fill(suggestion.dataset.suggestion);
-    if (event.target.closest("[data-drawer-toggle]")) toggleDrawer(page);
   });
 }
 
@@ -265,30 +215,10 @@ async function copy(answer, button) {
     await navigator.clipboard.writeText(answer.querySelector(".answer-body").innerText);
     const label = button.querySelector("span");
     const before = label.textContent;
-    label.textContent = "Copied";
+    label.textContent = gettext("Copied");
     setTimeout(() => (label.textContent = before), 1500);
   } catch {
     // The browser refused the clipboard; the text can still be selected by hand.
     getSelection().selectAllChildren(answer.querySelector(".answer-body"));
   }
-}
-
-function toggleDrawer(page) {
-  const open = page.dataset.drawer !== "open";
-  page.dataset.drawer = open ? "open" : "closed";
-  page.querySelector(".drawer-button").setAttribute("aria-expanded", String(open));
-  if (open) page.querySelector(".conversations a").focus();
-}
-
-function copyOf(templateId) {
-  return document.getElementById(templateId).content.firstElementChild.cloneNode(true);
-}
-
-// crypto.randomUUID exists on secure origins only; a site tried out on a LAN is not one.
-function newId() {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  bytes[6] = (bytes[6] & 0x0f) | 0x40;
-  bytes[8] = (bytes[8] & 0x3f) | 0x80;
-  const hex = [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
-  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
 }

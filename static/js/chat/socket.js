@@ -1,7 +1,7 @@
-// The websocket: connects, says hello, keeps alive, and comes back after a break.
+// The websocket: connects, says hello, notices that it is dead, and comes back after a break.
 
 const VERSION = 2;
-const PING_EVERY_MS = 25_000;
+const PONG_WITHIN_MS = 10_000;
 const FIRST_RETRY_MS = 500;
 const LONGEST_RETRY_MS = 15_000;
 // Closed by the server for good: signed out, or no longer a member.
@@ -15,9 +15,11 @@ export class Socket {
     this.handlers = handlers;
     this.attempt = 0;
     this.ready = false;
-    addEventListener("online", () => this.retryNow());
+    addEventListener("online", () => this.wake());
+    // No message says so when a network goes; waiting for the next ping would take half a minute.
+    addEventListener("offline", () => this.socket && this.lost(this.socket, 1006));
     document.addEventListener("visibilitychange", () => {
-      if (!document.hidden) this.retryNow();
+      if (!document.hidden) this.wake();
     });
   }
 
@@ -27,25 +29,42 @@ export class Socket {
     this.handlers.onState("connecting");
     const socket = new WebSocket(this.url);
     this.socket = socket;
-    socket.addEventListener("message", (event) => this.receive(event.data));
-    socket.addEventListener("close", (event) => this.lost(event.code));
+    socket.addEventListener("message", (event) => {
+      if (socket === this.socket) this.receive(event.data);
+    });
+    socket.addEventListener("close", (event) => this.lost(socket, event.code));
   }
 
   receive(text) {
+    clearTimeout(this.deadline);
+    this.deadline = undefined;
     const frame = JSON.parse(text);
     if (frame.type === "hello") {
       this.attempt = 0;
       this.ready = true;
-      this.ping = setInterval(() => this.send({ type: "ping" }), PING_EVERY_MS);
+      clearInterval(this.pinging);
+      this.pinging = setInterval(() => this.ping(), (frame.ping_s ?? 25) * 1000);
       this.handlers.onState("open");
     } else if (frame.type !== "pong") {
       this.handlers.onFrame(frame);
     }
   }
 
-  lost(code) {
-    clearInterval(this.ping);
+  /** A connection can be dead without saying so: after a ping something has to come. */
+  ping() {
+    this.send({ type: "ping" });
+    const { socket } = this;
+    this.deadline ??= setTimeout(() => this.lost(socket, 1006), PONG_WITHIN_MS);
+  }
+
+  lost(socket, code) {
+    if (socket !== this.socket) return; // given up before
+    clearInterval(this.pinging);
+    clearTimeout(this.deadline);
+    this.deadline = undefined;
+    this.socket = undefined;
     this.ready = false;
+    socket.close();
     if (FINAL_CODES.has(code)) {
       this.handlers.onState("closed", code);
       return;
@@ -57,8 +76,10 @@ export class Socket {
     this.timer = setTimeout(() => this.connect(), ceiling * (0.5 + Math.random() / 2));
   }
 
-  retryNow() {
+  /** The network or the reader is back: try at once, or see whether the connection lives. */
+  wake() {
     if (this.timer !== undefined) this.connect();
+    else if (this.ready) this.ping();
   }
 
   /** Sends a frame; false where there is no connection. */
