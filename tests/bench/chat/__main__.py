@@ -59,7 +59,7 @@ def _print(rounds: list[tuple[int, Phases]]) -> None:
                 f"{(phases.ended.redis_cpu_s - phases.streaming.redis_cpu_s) / busy_s:.0%}",
             )
         )
-    print(table(rows))
+    print("\n".join(table(rows)))
     for processes, phases in rounds:
         print(_summary(processes, phases))
 

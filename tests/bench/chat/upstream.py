@@ -12,12 +12,11 @@ import re
 import sys
 import time
 
-from tests.bench.gateway.upstream import Connection, stream_of
+from tests.bench.gateway.upstream import WORD, Connection, stream_of
 
 # A sentence, and a paragraph: what a reader's page and the citations have to work on.
 _SENTENCE, _PARAGRAPH = 20, 60
 STAMP = re.compile(r"@(\d+\.\d)")
-_PLACE = b" token%d"
 
 
 class Stamping(Connection):
@@ -25,27 +24,30 @@ class Stamping(Connection):
 
     def _write_next(self, index: int, began: float) -> None:
         if 0 < index < len(self._events):
-            self._events[index - 1] = _stamped(index)
+            is_last = index == len(self._events) - 1
+            self._events[index - 1] = _stamped(index, _LAST if is_last else _ANY)
         super()._write_next(index, began)
 
 
-def _stamped(index: int) -> bytes:
+def _stamped(index: int, around: tuple[bytes, bytes]) -> bytes:
     """The `index`th token from 1; its text is `@` and milliseconds, always as long."""
     text = f" @{time.monotonic() * 1000:.1f}"
     if index % _PARAGRAPH == 0:
         text += ".\\n\\n"
     elif index % _SENTENCE == 0:
         text += "."
-    return _chunk(text)
-
-
-def _chunk(text: str) -> bytes:
-    body = _HEAD + text.encode() + _TAIL
+    head, tail = around
+    body = head + text.encode() + tail
     return b"%x\r\n%b\r\n" % (len(body), body)
 
 
-_one = stream_of(2)[0].partition(b"\r\n")[2][:-2]
-_HEAD, _, _TAIL = _one.partition(_PLACE % 0)
+def _around(token: bytes) -> tuple[bytes, bytes]:
+    """The event of a token, without its text."""
+    head, _, tail = token.partition(b"\r\n")[2][:-2].partition(f"{WORD}0".encode())
+    return head, tail
+
+
+_ANY, _LAST = _around(stream_of(2)[0]), _around(stream_of(1)[0])
 
 
 async def serve(tokens: int, gap_s: float) -> None:
