@@ -15,12 +15,12 @@ from apps.gateway.ledger.days import month_of
 from apps.gateway.ledger.selectors import Dimension, Line, Period, PerUnit, Projection, Sums
 from apps.gateway.models import LedgerEntry
 from apps.ops.columns import ColumnChart, Figure, columns
-from apps.ops.money import format_money
 from apps.ops.names import Name, Names, OpsNames, TenantNames, hop_words
 from apps.ops.periods import Stretch, in_stretches
 from apps.tenants.access import Access
 from apps.tenants.limits import limits_for
 from apps.tenants.models import Measure, Subject
+from apps.tenants.money import format_money
 
 ROWS_SHOWN = 25  # of a table; the rest are one line
 DEAREST_SHOWN = 20

@@ -23,10 +23,10 @@ from apps.documents.models import Collection
 from apps.gateway.ledger import selectors
 from apps.gateway.ledger.days import zone_of
 from apps.gateway.models import LedgerEntry
-from apps.ops.money import exact_amount
 from apps.ops.names import Name, Names
 from apps.ops.periods import Chosen
 from apps.tenants.aio import in_thread
+from apps.tenants.money import exact_amount
 
 PIECE = 2000  # lines, one page of the ledger; some 600 kB
 _BOM = "\ufeff"  # without it Excel takes the file for one in the machine's own encoding

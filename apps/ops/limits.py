@@ -10,10 +10,10 @@ from datetime import datetime
 from apps.gateway.admission.windows import zone
 from apps.gateway.models import BudgetAlert
 from apps.gateway.using import MEASURED, RuleUse, expanded, uses_of
-from apps.ops.money import format_money
 from apps.tenants.amounts import format_amount
 from apps.tenants.limits import LimitRule, limits_of
 from apps.tenants.models import Limit, Measure, Subject, Tenant
+from apps.tenants.money import format_money
 from apps.tenants.selectors import keys_of, members_of
 
 ALERTS_SHOWN = 20

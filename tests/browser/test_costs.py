@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from apps.ops.money import format_money
+from apps.tenants.money import format_money
 from tests.browser.conftest import NewVisitor
 from tests.browser.pages import Chat
 from tests.browser.test_looks import PHONE, check_width

@@ -8,7 +8,7 @@ from django import template
 
 from apps.gateway.ledger.selectors import Sums
 from apps.ops.costs import cost_words
-from apps.ops.money import format_money
+from apps.tenants.money import format_money
 
 register = template.Library()
 

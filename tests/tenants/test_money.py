@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pytest_django import Settings
 
-from apps.ops.money import exact_amount, format_money
+from apps.tenants.money import exact_amount, format_money
 
 
 @pytest.mark.parametrize(
