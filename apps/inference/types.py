@@ -83,6 +83,8 @@ class GenerationRequest:
     # Other parameters, sent as they are where the server takes them: tools, top_p and the like.
     options: Mapping[str, Any] = field(default_factory=dict)
     traceparent: str = ""  # W3C trace context, sent as a header
+    # The last turn is the assistant's and unfinished: what is written goes on from it.
+    goes_on: bool = False
 
 
 @dataclass(frozen=True)

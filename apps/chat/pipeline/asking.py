@@ -54,6 +54,11 @@ async def ask(
         if admission is not None and on_admitted is not None:
             on_admitted(admission)
         events = answer_question(request, trace, outcome, admission)
-        async with aclosing(events) as opened:
-            async for event in opened:
-                yield event
+        try:
+            async with aclosing(events) as opened:
+                async for event in opened:
+                    yield event
+        finally:
+            # However it ended: what was spent until a stop was spent.
+            if admission is not None and request.model is not None:
+                outcome.cost_micros = admission.spent_micros

@@ -52,17 +52,21 @@ async def assemble(
     model: Model,
     count_tokens: CountTokens,
     neighbours: Sequence[Neighbour] = (),
+    beginning: str = "",
 ) -> Prompt:
     """Fit the best passages and the latest history into the model's context.
 
     At least the first passage is kept, cut to what is left when it alone is too long. What is
     left in the end is filled with `neighbours` of the passages, in their order; a style that
-    takes excerpts has chosen a narrower view, and gets none.
+    takes excerpts has chosen a narrower view, and gets none. `beginning`: what the answer says
+    already, which the model is to go on from. A passage without text keeps its number, and is
+    left out.
     """
     candidates = list(passages[: model.passages])
     style = STYLES[model.prompt]
     asked = " ".join(_CONTROL.sub(" ", question).split())
-    bare = style.turns((), (), asked)
+    begun = _begun(beginning)
+    bare = (*style.turns((), (), asked), *begun)
     quotes = [_quote(style, i, passage, asked) for i, passage in enumerate(candidates, start=1)]
     fixed, *costs = await asyncio.gather(
         count_tokens("\n".join(turn.content for turn in bare)),
@@ -85,7 +89,10 @@ async def assemble(
     return Prompt(
         model,
         GenerationRequest(
-            turns=style.turns(kept, turns, asked), max_tokens=model.max_tokens, stop=style.stop
+            turns=(*style.turns([quote for quote in kept if quote], turns, asked), *begun),
+            max_tokens=model.max_tokens,
+            stop=style.stop,
+            goes_on=bool(begun),
         ),
         tuple(given),
         tokens=model.context_tokens - model.max_tokens - left,
@@ -93,7 +100,15 @@ async def assemble(
     )
 
 
+def _begun(beginning: str) -> tuple[ChatTurn, ...]:
+    """The open turn. Templates trim white space at its end; what is written is joined after."""
+    text = _CONTROL.sub(" ", beginning).rstrip()
+    return (ChatTurn("assistant", text),) if text else ()
+
+
 def _quote(style: Style, marker: int, passage: Passage, question: str) -> str:
+    if not passage.text:
+        return ""
     place = " › ".join(part for part in (passage.document_name, passage.heading_path) if part)
     text = excerpt(passage.text, question, style.excerpt_chars)
     return style.quote(marker, neutralise(place), neutralise(text))

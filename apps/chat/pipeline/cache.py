@@ -105,6 +105,8 @@ class _Looking:
 
 
 async def _cacheable(request: AnswerRequest) -> Cacheable:
+    if request.beginning is not None:
+        return Cacheable(request.question, {}, bypass="going_on")
     if request.anew:
         return Cacheable(request.question, {}, bypass="asked_again")
     return await in_scope(request.tenant_id, _scoped, request)

@@ -9,6 +9,7 @@ from time import perf_counter
 from apps.chat.pipeline.assemble import Prompt
 from apps.chat.pipeline.citations import split_sentences
 from apps.chat.pipeline.prompts import STYLES
+from apps.chat.pipeline.seam import Seam
 from apps.chat.pipeline.types import Outcome
 from apps.gateway.admission import Budget
 from apps.gateway.calling import CallReport
@@ -21,10 +22,16 @@ _SENTENCE_ENDS = (".", "!", "?", "\n")
 
 
 async def generate(
-    prompt: Prompt, outcome: Outcome, trace: Trace, budget: Budget, cache: CacheNote
+    prompt: Prompt,
+    outcome: Outcome,
+    trace: Trace,
+    budget: Budget,
+    cache: CacheNote,
+    beginning: str = "",
 ) -> AsyncGenerator[str, None]:
     """Yield the answer's text as it is written; what was used goes into `outcome` and the ledger.
 
+    `beginning` is what the answer says already, and what is yielded goes on from there.
     Raises an InferenceError, or a GatewayError where no upstream can take the call. Closing the
     iterator frees the engine at once.
     """
@@ -32,7 +39,7 @@ async def generate(
     with trace.hop("generate") as hop:
         hop.set(model=prompt.model.alias)
         start = perf_counter()
-        written = ""
+        written, seam = beginning, Seam(beginning)
         report = CallReport()
         call = metered(
             budget,
@@ -46,16 +53,20 @@ async def generate(
             async with aclosing(call) as events:
                 async for event in events:
                     if isinstance(event, TextDelta):
-                        if not written:
+                        if "first_token_ms" not in hop.attributes:
                             hop.set(first_token_ms=(perf_counter() - start) * 1000)
-                        written += event.text
-                        yield event.text
+                        if not (text := seam.join(event.text)):
+                            continue
+                        written += text
+                        yield text
                         if watch and (kept := before_repeat(written)) is not None:
                             hop.set(finish_reason="repeating")
                             outcome.text = kept
                             return
                     elif isinstance(event, Finished):
                         _note_usage(event, outcome, hop)
+            if rest := seam.rest():
+                yield rest
         finally:
             hop.wait_ms = report.queue_ms
             hop.set(upstream=report.upstream, attempts=report.attempts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, aclosing
 
 from apps.chat.pipeline import fallback
@@ -30,7 +30,7 @@ from apps.gateway import service as gateway
 from apps.gateway.admission import Admission, Budget
 from apps.gateway.caching import CacheUse
 from apps.gateway.calling import catalogue
-from apps.gateway.errors import GatewayError
+from apps.gateway.errors import GatewayError, StoreDown
 from apps.gateway.types import Call, Model
 from apps.inference.errors import InferenceError
 from apps.retrieval.context import Neighbour, read_neighbours
@@ -43,6 +43,7 @@ from apps.tenants.aio import in_thread
 logger = logging.getLogger(__name__)
 
 RETRIEVED_PASSAGES = 8
+_GENERATING = ("assemble", "generate")
 GENERATOR_DOWN = Notice(
     "generator_down",
     "The language model cannot be reached, so the best passages are quoted as they stand.",
@@ -50,6 +51,10 @@ GENERATOR_DOWN = Notice(
 GENERATOR_BROKE_OFF = Notice(
     "generator_broke_off",
     "The language model broke off before it was done; what it had written is kept.",
+)
+GENERATOR_DOWN_AGAIN = Notice(
+    "generator_down",
+    "The language model cannot be reached, so the answer still ends where it broke off.",
 )
 LIMITS_DOWN = Notice(
     "limits_down",
@@ -116,7 +121,25 @@ class _Making:
         self.budget = budget
         self.use = use
 
-    async def events(self) -> AsyncGenerator[PipelineEvent, None]:
+    def events(self) -> AsyncGenerator[PipelineEvent, None]:
+        return self._go_on() if self.request.beginning else self._begin()
+
+    async def _go_on(self) -> AsyncGenerator[PipelineEvent, None]:
+        """From where an answer broke off, with what it had been given."""
+        beginning = self.request.beginning
+        assert beginning is not None  # noqa: S101 - asked before
+        _skip(self.trace, ("rewrite", "embed", "search", "rerank"), "going on")
+        if beginning.searched_as:
+            yield QuestionRewritten(beginning.searched_as)
+        yield SourcesFound(beginning.passages)
+        yield TextWritten(beginning.text)
+        # Should it be stopped before the model is asked, what there is keeps its citations.
+        yield PassagesShown(beginning.cited, beginning.passages[: beginning.cited], 0)
+        async with aclosing(self._write()) as events:
+            async for event in events:
+                yield event
+
+    async def _begin(self) -> AsyncGenerator[PipelineEvent, None]:
         standalone = await rewrite(self.request, self.trace, self.budget)
         if standalone.is_changed:
             yield QuestionRewritten(standalone.text)
@@ -129,7 +152,7 @@ class _Making:
         yield SourcesFound(found.passages)
         best = max((passage.relevance for passage in found.passages), default=0.0)
         if not found.passages or best < not_found_below:
-            _skip_generation(self.trace)
+            _skip(self.trace, _GENERATING, "no relevant passage")
             self.made.kind = "not_found"
             yield TextWritten(_not_found_text(found))
             return
@@ -141,26 +164,44 @@ class _Making:
         """Hops assemble and generate; falls back to quoting when no model can be asked."""
         try:
             if self.budget is None and self.request.model is not None:
-                _skip_generation(self.trace, "no admission")
+                _skip(self.trace, _GENERATING, "no admission")
+                if self.request.beginning:
+                    raise StoreDown
                 yield NoticeGiven(LIMITS_DOWN)
                 yield self._quote()
                 return
             prompt = await self._assemble()
-            yield PassagesShown(len(prompt.passages), prompt.widened, prompt.tokens)
+            yield self._shown(prompt)
             async with aclosing(self._generate(prompt)) as events:
                 async for event in events:
                     yield event
         except (InferenceError, GatewayError) as exc:
             # The code only: an upstream's message may quote the prompt.
             logger.warning("generation failed: %s", exc.code)
-            wrote = bool(self.made.text)
-            yield NoticeGiven(GENERATOR_BROKE_OFF if wrote else GENERATOR_DOWN)
-            if wrote:
+            wrote = self.made.text != self._beginning
+            yield NoticeGiven(GENERATOR_BROKE_OFF if wrote else self._down)
+            if wrote or self._beginning:
                 self.made.interrupted = True
             else:
                 yield self._quote()
         if self.made.kind == "generated":
             earn_citations(self.made)
+
+    @property
+    def _beginning(self) -> str:
+        return self.request.beginning.text if self.request.beginning else ""
+
+    @property
+    def _down(self) -> Notice:
+        return GENERATOR_DOWN_AGAIN if self.request.beginning else GENERATOR_DOWN
+
+    def _shown(self, prompt: Prompt) -> PassagesShown:
+        """What the model was shown, by now or for the beginning."""
+        given, widened = len(prompt.passages), prompt.widened
+        if self.request.beginning and self.request.beginning.cited > given:
+            widened += self.made.passages[given : self.request.beginning.cited]
+            given = len(widened)
+        return PassagesShown(given, widened, prompt.tokens)
 
     async def _assemble(self) -> Prompt:
         with self.trace.hop("assemble") as hop:
@@ -172,6 +213,7 @@ class _Making:
                 model=model,
                 count_tokens=functools.partial(gateway.count_tokens, model),
                 neighbours=await self._neighbours(model),
+                beginning=self._beginning,
             )
             pairs = zip(prompt.passages, prompt.widened, strict=True)
             hop.set(
@@ -200,7 +242,9 @@ class _Making:
 
     async def _generate(self, prompt: Prompt) -> AsyncGenerator[PipelineEvent, None]:
         assert self.budget is not None  # noqa: S101 - there is a model, and an admission for it
-        pieces = generate(prompt, self.made, self.trace, self.budget, self.use.note)
+        pieces = generate(
+            prompt, self.made, self.trace, self.budget, self.use.note, self._beginning
+        )
         async with aclosing(pieces) as texts:
             async for text in texts:
                 yield TextWritten(text)
@@ -225,8 +269,8 @@ def _search(request: AnswerRequest, question: str, trace: Trace) -> tuple[Retrie
     return found, options.not_found_below
 
 
-def _skip_generation(trace: Trace, reason: str = "no relevant passage") -> None:
-    for name in ("assemble", "generate"):
+def _skip(trace: Trace, names: Sequence[str], reason: str) -> None:
+    for name in names:
         with trace.hop(name) as hop:
             hop.end_as("skipped")
             hop.set(reason=reason)

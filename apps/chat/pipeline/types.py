@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from apps.gateway.types import Model
 from apps.inference.types import ChatTurn
 from apps.retrieval.types import Notice, Passage
 
 Kind = Literal["generated", "quoted", "not_found"]
+# Why no passage supports a sentence.
+Reason = Literal["no_passage", "words_missing", "numbers_differ", "negation_differs"]
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,7 @@ class Beginning:
     # As they were, so that marker n is `passages[n - 1]` again; those that the reader may no
     # longer read, or that are gone, have no text.
     passages: tuple[Passage, ...]
+    cited: int = 0  # the highest marker that it cites
     searched_as: str = ""
 
 
@@ -92,6 +96,15 @@ class Sentence:
     end: int
     markers: tuple[int, ...]
     supported: bool
+    reason: str = ""  # a `Reason` where it is not supported; "" of answers stored before there were
+
+
+def read_sentence(data: Mapping[str, Any]) -> Sentence:
+    """A sentence as it was stored, in this version or before."""
+    markers = tuple(data["markers"])
+    return Sentence(
+        data["start"], data["end"], markers, data["supported"], data.get("reason") or ""
+    )
 
 
 @dataclass(frozen=True)
@@ -125,6 +138,7 @@ class Outcome:
     completion_tokens: int | None = None
     tokens_estimated: bool = False
     interrupted: bool = False  # the generator failed after it had begun
+    cost_micros: int | None = None  # None where no model was asked
     cache: str = ""  # how the response cache gave it: hit, semantic or shared; "" where it was made
 
     @property

@@ -63,6 +63,7 @@ def finish_answer(
             completion_tokens=outcome.completion_tokens,
             tokens_estimated=outcome.tokens_estimated,
             cache=outcome.cache,
+            cost_micros=outcome.cost_micros,
             finished_at=timezone.now(),
         )
         if outcome.searched_as is not None:

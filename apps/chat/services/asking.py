@@ -140,7 +140,7 @@ def continue_answer(*, access: Access, answer_id: uuid.UUID) -> StartedAnswer:
             raise NothingToContinue("That answer did not break off, so there is nothing to add.")
         (model,) = _pick_models([old.model])
         picked = tuple(uuid.UUID(each) for each in asked.conversation.collection_ids)
-        beginning = Beginning(old.text, passages_of(access, old), asked.searched_as)
+        beginning = _beginning_of(access, old, asked)
         started = _begin(
             access, asked.conversation, asked, picked, model, old=old, beginning=beginning
         )
@@ -155,6 +155,16 @@ def _ended_answer(access: Access, answer_id: uuid.UUID) -> tuple[Message, Messag
     if old is None or asked is None or state_of(old) == MessageState.STREAMING:
         raise UnknownAnswer("That answer is no longer there. Reload the page.")
     return old, asked
+
+
+def _beginning_of(access: Access, old: Message, asked: Message) -> Beginning:
+    passages = passages_of(access, old)
+    if not any(passage.text for passage in passages):
+        raise NothingToContinue(
+            "The passages of that answer are no longer open to you. Ask the question anew."
+        )
+    cited = max((n for sentence in old.support for n in sentence["markers"]), default=0)
+    return Beginning(old.text, passages, cited, asked.searched_as)
 
 
 def _check_after(access: Access, conversation: Conversation, after: uuid.UUID | None) -> None:

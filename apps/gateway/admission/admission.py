@@ -54,11 +54,17 @@ class Admission:
         # Reservations that have ended, and the tokens that were taken for them.
         self._ended: list[tuple[Budget, tuple[Rate, ...]]] = []
         self._place = uuid.uuid4().hex  # not the request's id, which may be another's too
-        self._budgets: set[Budget] = set()
+        self._budgets: set[Budget] = set()  # in force
+        self._reserved: list[Budget] = []  # these, and those that have ended
         self._refused = False
         self._has_left = False
         self._renewing = asyncio.Lock()
         self._renewals: asyncio.Task[None] | None = None
+
+    @property
+    def spent_micros(self) -> int:
+        """What the calls that have been booked cost, of every reservation."""
+        return sum(budget.spent_micros for budget in self._reserved)
 
     @asynccontextmanager
     async def reserved(self, worst: WorstCase) -> AsyncIterator[Budget]:
@@ -76,6 +82,7 @@ class Admission:
             count_refusal(self.caller.source, exc.code)
             raise
         self._budgets.add(budget)
+        self._reserved.append(budget)
         try:
             yield budget
         finally:

@@ -20,6 +20,7 @@ BYPASSES: Mapping[str, str] = {
     "switched_off": "caching is switched off on this site",
     "opted_out": "caching was declined, by the tenant or for this request",
     "asked_again": "a new answer was asked for",
+    "going_on": "an answer that had broken off was gone on from",
     "history": "a follow-up question: its answer depends on the conversation",
     "sampled": "the answer is drawn at random (a temperature without a seed)",
     "tools": "the model may call tools",

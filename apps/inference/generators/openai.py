@@ -10,7 +10,7 @@ import httpx
 
 from apps.inference import errors
 from apps.inference.generators.chat_stream import ChatStream, finish, stream_chat
-from apps.inference.generators.payload import chat_payload
+from apps.inference.generators.payload import chat_payload, go_on_by
 from apps.inference.generators.tokens import estimate_tokens
 from apps.inference.transport import Server, fetch_json
 from apps.inference.types import GenerationEvent, GenerationRequest
@@ -28,14 +28,17 @@ class OpenAIGenerator:
         self._model = model
         self._transport = transport
         self._tokenizes = True  # until the server says otherwise
-        self._llamacpp: bool | None = None  # not asked yet
+        self._owners: set[str] | None = None  # not asked yet
 
     async def stream(self, request: GenerationRequest) -> AsyncGenerator[GenerationEvent, None]:
         """Yield deltas, then one Finished; raise an InferenceError for anything else."""
         url = f"{self.server.url}/chat/completions"
         state = ChatStream(self.server, request.traceparent)
         payload = chat_payload(request, model=self._model)
-        if await self._is_llamacpp():
+        owners = await self._known_owners()
+        if request.goes_on:
+            go_on_by(owners, payload)
+        if "llamacpp" in owners:
             # Until its first event llama.cpp does not notice that the reader has gone, and reads
             # a long prompt to its end. With progress told, it writes after every step.
             payload["return_progress"] = True
@@ -63,15 +66,15 @@ class OpenAIGenerator:
         """Return when the server is ready; raise an InferenceError otherwise."""
         await self._models()
 
-    async def _is_llamacpp(self) -> bool:
-        """Whether it is llama.cpp; other servers may reject fields that they do not know."""
-        if self._llamacpp is None:
+    async def _known_owners(self) -> set[str]:
+        """What kind of server it is; one may reject fields that only another knows."""
+        if self._owners is None:
             try:
                 models = await self._models()
             except errors.Rejected:
                 models = None
-            self._llamacpp = "llamacpp" in _owners(models)
-        return self._llamacpp
+            self._owners = _owners(models)
+        return self._owners
 
     async def _models(self) -> Any:
         url = f"{self.server.url}/models"

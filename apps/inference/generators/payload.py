@@ -7,12 +7,18 @@ for is worse than none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from apps.inference import errors
 from apps.inference.types import ChatTurn, GenerationRequest
 
+# The last turn is left open in the prompt, with no mark of its end and no beginning of another.
+_GO_ON = {"continue_final_message": True, "add_generation_prompt": False}
+GO_ON_WORDS = (
+    "Your answer broke off. Go on exactly where it ended, in the middle of the sentence if need "
+    "be. Do not repeat anything of it, and do not say that you go on."
+)
 # Set from the request's own fields, whatever the options say.
 _OWN = {"messages", "model", "stream", "stream_options", "max_tokens", "temperature", "stop"}
 # What TGI 3 takes besides; it ignores any other field without a word.
@@ -69,7 +75,24 @@ def tgi_payload(request: GenerationRequest) -> dict[str, Any]:
         elif (grammar := _grammar(value)) is not None:
             payload[name] = grammar
     payload["messages"] = [_tgi_message(turn) for turn in request.turns]
+    if request.goes_on:
+        payload |= _GO_ON  # what a version does not know it ignores
     return payload
+
+
+def go_on_by(owners: Collection[str], payload: dict[str, Any]) -> None:
+    """Have the server go on from the last turn, which is the assistant's and unfinished.
+
+    llama.cpp does so by itself, vLLM and SGLang when they are told; `owners` are those of the
+    server's models. A server that is none of these would take the turn for a whole answer: it is
+    asked in words.
+    """
+    if "llamacpp" in owners:
+        return
+    if {"vllm", "sglang"} & set(owners):
+        payload |= _GO_ON
+    else:
+        payload["messages"] = [*payload["messages"], {"role": "user", "content": GO_ON_WORDS}]
 
 
 def _own(request: GenerationRequest, model: str) -> dict[str, Any]:
