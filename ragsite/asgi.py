@@ -15,6 +15,7 @@ pages = get_asgi_application()
 
 from django.conf import settings  # noqa: E402
 
+from apps.chat.languages import ReadersLanguage  # noqa: E402
 from apps.chat.routing import websocket_urlpatterns  # noqa: E402
 from apps.gateway.api.asgi import mounted  # noqa: E402
 
@@ -23,7 +24,8 @@ application = ProtocolTypeRouter(
         "http": mounted(pages),
         # Full origins, not ALLOWED_HOSTS: those ignore scheme and port, and "*" lets all in.
         "websocket": OriginValidator(
-            AuthMiddlewareStack(URLRouter(websocket_urlpatterns)), settings.SITE_ORIGINS
+            AuthMiddlewareStack(ReadersLanguage(URLRouter(websocket_urlpatterns))),
+            settings.SITE_ORIGINS,
         ),
     }
 )

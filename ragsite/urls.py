@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from django.contrib import admin
 from django.urls import include, path
+from django.views.i18n import set_language
+
+from ragsite.languages import script_words
 
 urlpatterns = [
     path("admin/", admin.site.urls),
     path("accounts/", include("allauth.urls")),
+    path("language/", set_language, name="set_language"),
+    path("words/<str:language>/<str:version>.js", script_words, name="script_words"),
     path("api/v1/", include("apps.documents.api.urls")),
     path("", include("apps.tenants.urls")),
     path("t/<slug:tenant_slug>/", include("apps.documents.urls")),

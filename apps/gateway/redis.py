@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from django.conf import settings
+from django.utils.translation import gettext
 from redis import Redis as BlockingRedis
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
@@ -92,6 +93,8 @@ async def translated() -> AsyncIterator[None]:
         yield
     except (RedisError, OSError) as exc:
         raise StoreDown(
-            "The store of limits cannot be reached, so nothing is let through that could overrun "
-            "them. Try again in a moment."
+            gettext(
+                "The store of limits cannot be reached, so nothing is let through that could "
+                "overrun them. Try again in a moment."
+            )
         ) from exc

@@ -11,6 +11,8 @@ import re
 from decimal import Decimal
 
 from django.conf import settings
+from django.utils.formats import number_format
+from django.utils.translation import ngettext
 
 from apps.tenants.errors import LimitRefused
 from apps.tenants.models import Measure
@@ -64,20 +66,22 @@ def check_amount(measure: Measure, amount: int) -> int:
 
 
 def format_amount(measure: Measure | str, amount: int) -> str:
-    """`amount` with its unit: "12.50 USD", "1.5 GB", "1,000,000 tokens"."""
+    """`amount` with its unit, in the active language: "12.50 USD", "1.5 GB", "1,000,000 tokens"."""
     match Measure(measure):
         case Measure.MICROS_PER_MONTH:
-            return f"{_decimals(Decimal(amount) / _MICROS)} {settings.CURRENCY}"
+            sum_ = Decimal(_decimals(Decimal(amount) / _MICROS).replace(",", ""))
+            return f"{_number(sum_)} {settings.CURRENCY}"
         case Measure.STORAGE_BYTES:
             return _bytes(amount)
         case Measure.TOKENS_PER_DAY | Measure.TOKENS_PER_MINUTE:
-            return _counted(amount, "token")
+            words = ngettext("%(count)s token", "%(count)s tokens", amount)
         case Measure.DOCUMENTS:
-            return _counted(amount, "document")
+            words = ngettext("%(count)s document", "%(count)s documents", amount)
         case Measure.CONCURRENT_CALLS:
-            return _counted(amount, "answer")
+            words = ngettext("%(count)s answer", "%(count)s answers", amount)
         case Measure.REQUESTS_PER_MINUTE:
-            return _counted(amount, "request")
+            words = ngettext("%(count)s request", "%(count)s requests", amount)
+    return words % {"count": _number(amount)}
 
 
 def amount_as_typed(measure: Measure | str, amount: int) -> str:
@@ -125,11 +129,13 @@ def _decimals(number: Decimal) -> str:
 
 def _bytes(amount: int) -> str:
     if amount < _UNITS["KB"]:
-        return _counted(amount, "byte")
+        words = ngettext("%(count)s byte", "%(count)s bytes", amount)
+        return words % {"count": _number(amount)}
     unit = next(each for each in ("TB", "GB", "MB", "KB") if amount >= _UNITS[each])
-    number = f"{Decimal(amount) / _UNITS[unit]:,.1f}"
-    return f"{number.removesuffix('.0')} {unit}"
+    rounded = f"{Decimal(amount) / _UNITS[unit]:.1f}"
+    return f"{_number(Decimal(rounded.removesuffix('.0')))} {unit}"
 
 
-def _counted(amount: int, noun: str) -> str:
-    return f"{amount:,} {noun}{'' if amount == 1 else 's'}"
+def _number(number: Decimal | int) -> str:
+    """With thousands apart and the decimal sign of the active language."""
+    return str(number_format(number, force_grouping=True))

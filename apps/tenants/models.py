@@ -11,6 +11,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models.functions import Lower
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 
 class User(AbstractUser):
@@ -40,9 +41,9 @@ class Tenant(models.Model):
 class Role(models.TextChoices):
     """What a member may do; each role includes the ones above it."""
 
-    MEMBER = "member", "Member"
-    CORPUS_ADMIN = "corpus_admin", "Corpus admin"
-    TENANT_MANAGER = "tenant_manager", "Tenant manager"
+    MEMBER = "member", _("Member")
+    CORPUS_ADMIN = "corpus_admin", _("Corpus admin")
+    TENANT_MANAGER = "tenant_manager", _("Tenant manager")
 
 
 class Membership(models.Model):
@@ -160,13 +161,13 @@ class Subject(models.TextChoices):
 class Measure(models.TextChoices):
     """What a limit counts."""
 
-    REQUESTS_PER_MINUTE = "requests_per_minute", "Requests a minute"
-    TOKENS_PER_MINUTE = "tokens_per_minute", "Tokens a minute"
-    CONCURRENT_CALLS = "concurrent_calls", "Answers at the same time"
-    TOKENS_PER_DAY = "tokens_per_day", "Tokens a day"
-    MICROS_PER_MONTH = "micros_per_month", "Money a month"
-    DOCUMENTS = "documents", "Documents"
-    STORAGE_BYTES = "storage_bytes", "Storage"
+    REQUESTS_PER_MINUTE = "requests_per_minute", _("Requests a minute")
+    TOKENS_PER_MINUTE = "tokens_per_minute", _("Tokens a minute")
+    CONCURRENT_CALLS = "concurrent_calls", _("Answers at the same time")
+    TOKENS_PER_DAY = "tokens_per_day", _("Tokens a day")
+    MICROS_PER_MONTH = "micros_per_month", _("Money a month")
+    DOCUMENTS = "documents", _("Documents")
+    STORAGE_BYTES = "storage_bytes", _("Storage")
 
 
 class Limit(models.Model):

@@ -35,7 +35,7 @@ PARTS_OF: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
         (
             *("check", "collectstatic", "compilemessages", "diffsettings", "findstatic", "help"),
-            *("makemessages", "makemigrations", "sendtestemail", "settings_reference"),
+            *("makemessages", "makemigrations", "sendtestemail", "settings_reference", "words"),
             *("startapp", "startproject", "version"),
         ),
         (),

@@ -65,7 +65,7 @@ def test_every_measure_is_there_with_what_is_used(cast: Cast) -> None:
     DocumentUse.objects.create(tenant=cast.acme, subject="tenant", documents=7, bytes=2**20)
     page = words(signed_in(cast.alice).get(URL))
     for measure in Measure:
-        assert measure.label in page
+        assert str(measure.label) in page
     assert "$4.50 of $5.00 (90 %)" in page, "the tightest counts"
     assert "Nearly used up" in page
     assert "$0.25 reserved" in page

@@ -7,6 +7,8 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
+from django.utils.translation import gettext
+
 from apps.gateway.errors import GatewayError, StoreDown
 
 T = TypeVar("T")
@@ -44,7 +46,7 @@ async def taken(
         await waited_for(start(_undone(task, undo)), within_s)
         raise
     start(_undone(task, undo))
-    raise StoreDown("The store of limits did not answer in time. Try again in a moment.")
+    raise StoreDown(gettext("The store of limits did not answer in time. Try again in a moment."))
 
 
 async def _undone(task: asyncio.Task[T], undo: Callable[[T], Awaitable[None]]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from django.db import InterfaceError, OperationalError, connection, transaction
+from django.utils.translation import gettext
 
 from apps.gateway.errors import StoreDown
 
@@ -20,8 +21,10 @@ def stored() -> Iterator[None]:
         yield
     except (OperationalError, InterfaceError, TimeoutError) as exc:
         raise StoreDown(
-            "The store of budgets cannot be reached, so nothing is let through that could overrun "
-            "them. Try again in a moment."
+            gettext(
+                "The store of budgets cannot be reached, so nothing is let through that could "
+                "overrun them. Try again in a moment."
+            )
         ) from exc
 
 

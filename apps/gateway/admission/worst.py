@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from django.utils.translation import gettext
+
 from apps.gateway.errors import BadRequest
 
 # Far above what any model takes or any call costs, far below what a bigint holds: sums of these
@@ -25,6 +27,6 @@ class WorstCase:
             raise ValueError(f"a request cannot use less than nothing: {self}")
         if self.micros > MOST_MICROS or self.tokens > MOST_TOKENS:
             raise BadRequest(
-                "The request asks for more than can be counted. Ask for fewer tokens.",
+                gettext("The request asks for more than can be counted. Ask for fewer tokens."),
                 param="max_tokens",
             )

@@ -15,6 +15,8 @@ from time import monotonic
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
+from django.utils.translation import gettext
+
 from apps.gateway.caching.leases import Lease, Taken
 from apps.gateway.caching.types import Asker, Made
 from apps.gateway.errors import GatewayError
@@ -89,7 +91,7 @@ class Flight(Generic[E]):
 
     def _next(self, asker: Asker[E]) -> E:
         if asker.position < self._dropped:
-            raise GatewayError("The answer was read too slowly to be kept. Ask again.")
+            raise GatewayError(gettext("The answer was read too slowly to be kept. Ask again."))
         event = self._events[asker.position - self._dropped]
         asker.position += 1
         self._was_read.set()

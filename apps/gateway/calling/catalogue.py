@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 from django.db import Error as DatabaseFault
+from django.utils.translation import gettext
 from psycopg import Error as DriverFault
 
 from apps.gateway.calling.configured import Configured, read_configured
@@ -45,7 +46,8 @@ class Catalogue:
                 return model
         none = "none: set OPENAI_URL or TGI_URL" if kind == "chat" else "none"
         offered = ", ".join(model.alias for model in models) or none
-        raise UnknownModel(f"There is no model called {alias[:60]!r}. Offered: {offered}.")
+        words = gettext("There is no model called %(name)s. Offered: %(models)s.")
+        raise UnknownModel(words % {"name": repr(alias[:60]), "models": offered})
 
     def upstream(self, name: str) -> Upstream | None:
         """The upstream called `name`, if it is enabled."""
@@ -122,8 +124,10 @@ def _read() -> None:
         except (DatabaseFault, DriverFault, OSError) as exc:
             if _snapshot is None:
                 raise StoreDown(
-                    "The database cannot be reached, so it is not known which models there are. "
-                    "Try again in a moment."
+                    gettext(
+                        "The database cannot be reached, so it is not known which models there "
+                        "are. Try again in a moment."
+                    )
                 ) from exc
             log.warning("the models were not read anew: %s", type(exc).__name__)
 
