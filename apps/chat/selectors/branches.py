@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -31,7 +31,7 @@ class Branches:
     """The tree of one conversation."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
-        self._nodes = sorted(nodes, key=lambda node: node.created_at)
+        self._nodes = sorted(nodes, key=_age)
         self._by_id = {node.id: node for node in self._nodes}
         self._parents: dict[uuid.UUID, uuid.UUID | None] = {}
         self._children: dict[uuid.UUID | None, list[Node]] = defaultdict(list)
@@ -59,13 +59,8 @@ class Branches:
         return path[::-1]
 
     def newest_below(self, message_id: uuid.UUID) -> uuid.UUID:
-        """Where the branch ends that was written in last; the message itself where none follows.
-
-        A side of a comparison that nothing follows gives way to one that was gone on from.
-        """
-        start = self.entry_of(self._by_id[message_id])
-        below = self._below(start)
-        found = max(below, key=lambda node: node.created_at, default=None)
+        """Where the branch ends that was written in last; the message itself where none follows."""
+        found = self._newest_after(self._by_id[message_id])
         return found.id if found else message_id
 
     def entry_of(self, node: Node) -> list[Node]:
@@ -76,17 +71,27 @@ class Branches:
         return [each for each in beside if each.comparison == node.comparison]
 
     def siblings(self, message_id: uuid.UUID) -> list[uuid.UUID]:
-        """The branches at this place, oldest first. A comparison is one, named by its first."""
+        """The branches at this place, oldest first. A comparison is one: see `named`."""
         node = self._by_id[message_id]
         beside = [e for e in self._children[self._parents[message_id]] if e.role == node.role]
-        return list(dict.fromkeys(self.entry_of(each)[0].id for each in beside))
+        firsts = dict.fromkeys(self.entry_of(each)[0].id for each in beside)
+        return [self.named(first) for first in firsts]
 
-    def _below(self, nodes: Sequence[Node]) -> Iterable[Node]:
-        waiting = list(nodes)
+    def named(self, message_id: uuid.UUID) -> uuid.UUID:
+        """What stands for the message's branch: of a comparison the side last gone on from."""
+        entry = self.entry_of(self._by_id[message_id])
+        if len(entry) == 1:
+            return message_id
+        ends = [(end.created_at, each.id) for each in entry if (end := self._newest_after(each))]
+        return max(ends)[1] if ends else entry[0].id
+
+    def _newest_after(self, node: Node) -> Node | None:
+        newest, waiting = None, [node]
         while waiting:
             following = self._children[waiting.pop().id]
-            yield from following
+            newest = max([newest, *following] if newest else following, key=_age, default=newest)
             waiting += following
+        return newest
 
     def _connect(self) -> None:
         """Hang every message below its parent; then, oldest first, those that hang nowhere."""
@@ -100,7 +105,7 @@ class Branches:
             if node.id not in self._parents:
                 self._hang(node, self._before(place), told)
         for following in self._children.values():
-            following.sort(key=lambda node: node.created_at)
+            following.sort(key=_age)
 
     def _hang(
         self,
@@ -123,6 +128,10 @@ class Branches:
         role = self._nodes[place].role
         earlier = [node for node in reversed(self._nodes[:place]) if node.id in self._parents]
         return next((node.id for node in earlier if node.role != role), None)
+
+
+def _age(node: Node) -> datetime:
+    return node.created_at
 
 
 def branches_of(tenant_id: uuid.UUID, conversation_id: uuid.UUID) -> Branches:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from django.utils import timezone
 
 from apps.chat.models import Citation, Conversation, Feedback, Message, MessageRole, MessageState
-from apps.chat.pipeline.types import Sentence
+from apps.chat.pipeline.types import read_sentence
 from apps.chat.rendering import render_answer
 from apps.chat.selectors.branches import Branches, branches_of, shown_path
 from apps.chat.selectors.citations import citation_urls, citations_by_message
@@ -30,7 +31,7 @@ class MessageView:
     state: str
     searched_as: str = ""  # answers only: what was searched for where it was not the question
     feedback: Feedback | None = None  # the reader's own
-    # The branches at this place, oldest first; a comparison is one, named by its first answer.
+    # The branches at this place, oldest first; a comparison is one.
     siblings: tuple[uuid.UUID, ...] = ()
     position: int = 1  # of this one among them, from 1
     # The answers of a comparison, this one among them, as they stand side by side; else empty.
@@ -90,8 +91,8 @@ def branch_of(conversation: Conversation, leaf_id: uuid.UUID | None = None) -> l
 def _placed(view: MessageView, branches: Branches) -> MessageView:
     key = view.message.id
     siblings = branches.siblings(key)
-    named = branches.entry_of(branches.node(key))[0].id
-    return replace(view, siblings=tuple(siblings), position=siblings.index(named) + 1)
+    position = siblings.index(branches.named(key)) + 1
+    return replace(view, siblings=tuple(siblings), position=position)
 
 
 def _views_of(access: Access, ids: set[uuid.UUID]) -> dict[uuid.UUID, MessageView]:
@@ -131,6 +132,7 @@ def get_answer(access: Access, answer_id: uuid.UUID) -> Message | None:
         id=answer_id,
         role=MessageRole.ANSWER,
         conversation__user=access.user,
+        conversation__deleted_at=None,
     ).first()
 
 
@@ -139,7 +141,10 @@ def get_question(access: Access, answer: Message) -> Message | None:
     if answer.in_reply_to is None:
         return None
     return Message.objects.filter(
-        tenant=access.tenant, id=answer.in_reply_to, conversation__user=access.user
+        tenant=access.tenant,
+        id=answer.in_reply_to,
+        conversation__user=access.user,
+        conversation__deleted_at=None,
     ).first()
 
 
@@ -161,8 +166,10 @@ def total_ms_of(answer: Message) -> float | None:
 def _html(access: Access, message: Message, citations: tuple[Citation, ...]) -> str:
     if message.role != MessageRole.ANSWER:
         return ""
-    sentences = [
-        Sentence(s["start"], s["end"], tuple(s["markers"]), s["supported"]) for s in message.support
-    ]
-    urls = citation_urls(access, {c.marker: c.id for c in citations})
-    return render_answer(message.text, sentences, urls)
+    return html_of(message, citation_urls(access, {c.marker: c.id for c in citations}))
+
+
+def html_of(answer: Message, citation_urls: Mapping[int, tuple[str, str]]) -> str:
+    """An answer as sanitised HTML; `citation_urls` maps a marker to a citation's id and address."""
+    sentences = [read_sentence(each) for each in answer.support]
+    return render_answer(answer.text, sentences, citation_urls)

@@ -21,6 +21,7 @@ from apps.chat.errors import (
 from apps.chat.models import Conversation, Message, MessageRole, MessageState
 from apps.chat.pipeline.types import AnswerRequest, Beginning
 from apps.chat.selectors import (
+    branches_of,
     exchanges_before,
     get_answer,
     get_question,
@@ -146,6 +147,19 @@ def continue_answer(*, access: Access, answer_id: uuid.UUID) -> StartedAnswer:
         )
         _show(asked.conversation, started.answer_id)
         return started
+
+
+def show_branch(*, access: Access, conversation_id: uuid.UUID, message_id: uuid.UUID) -> None:
+    """Show the branch that a message is on, to where it was written in last.
+
+    Raises UnknownConversation or UnknownMessage.
+    """
+    with tenant_scope(access.tenant.id):
+        conversation = own_conversation(access, conversation_id)
+        branches = branches_of(access.tenant.id, conversation.id)
+        if message_id not in branches:
+            raise UnknownMessage("That message is no longer there. Reload the page.")
+        _show(conversation, branches.newest_below(message_id))
 
 
 def _ended_answer(access: Access, answer_id: uuid.UUID) -> tuple[Message, Message]:
