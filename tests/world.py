@@ -93,6 +93,7 @@ def furnish(tenant: Tenant, *, manager: User, member: User) -> Arguments:
         "message_id": answer.id,
         "answer_id": answer.id,
         "citation_id": citation.id,
+        "format": "markdown",
         "source_id": source.id,
     }
 
@@ -176,8 +177,8 @@ def _evals(tenant: Tenant, user: User, document: Document, answer: Message) -> A
     for run in runs:
         RunQuestion.objects.create(tenant=tenant, run=run, question=question)
     Feedback.objects.create(tenant=tenant, message=answer, user=user, thumb=1)
-    Folder.objects.create(tenant=tenant, user=user, name="Work")
-    Share.objects.create(
+    folder = Folder.objects.create(tenant=tenant, user=user, name="Work")
+    share = Share.objects.create(
         tenant=tenant, conversation_id=answer.conversation_id, user=user, leaf_id=answer.id
     )
     proposal = Proposal.objects.create(
@@ -209,6 +210,8 @@ def _evals(tenant: Tenant, user: User, document: Document, answer: Message) -> A
         "curve_id": curve.id,
         "profile_id": profile.id,
         "build_id": build.id,
+        "folder_id": folder.id,
+        "share_id": share.id,
     }
 
 

@@ -57,8 +57,12 @@ def open_citation(access: Access, citation_id: uuid.UUID) -> OpenedCitation | No
     """
     with tenant_scope(access.tenant.id):
         citation = get_citation(access, citation_id)
-        if citation is None:
-            return None
+    return open_place(access, citation) if citation is not None else None
+
+
+def open_place(access: Access, citation: Citation) -> OpenedCitation:
+    """Find the passage of a citation that this person has been let in to follow, likewise."""
+    with tenant_scope(access.tenant.id):
         if citation.document_id is None:
             return OpenedCitation(citation, "deleted")
         document = get_document_for(access, citation.document_id)

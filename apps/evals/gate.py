@@ -177,9 +177,9 @@ def _is_sound(run: EvalRun) -> bool:
 def _recent_questions(tenant_id: uuid.UUID) -> list[str]:
     """What was asked first in a conversation, newest first: a follow-up does not stand alone."""
     with tenant_scope(tenant_id):
-        messages = Message.objects.filter(tenant_id=tenant_id, role=MessageRole.QUESTION).order_by(
-            "conversation_id", "created_at", "id"
-        )
+        messages = Message.objects.filter(
+            tenant_id=tenant_id, role=MessageRole.QUESTION, conversation__deleted_at=None
+        ).order_by("conversation_id", "created_at", "id")
         first = messages.distinct("conversation_id").values_list("id", flat=True)
         newest = Message.objects.filter(tenant_id=tenant_id, id__in=first).order_by("-created_at")
         return list(newest.values_list("text", flat=True)[:SHADOW_QUESTIONS])

@@ -14,7 +14,12 @@ def get_citation(access: Access, citation_id: uuid.UUID) -> Citation | None:
     """A source of one of one's own answers, or None."""
     return (
         Citation.objects.select_related("document", "message")
-        .filter(tenant=access.tenant, id=citation_id, message__conversation__user=access.user)
+        .filter(
+            tenant=access.tenant,
+            id=citation_id,
+            message__conversation__user=access.user,
+            message__conversation__deleted_at=None,
+        )
         .first()
     )
 

@@ -14,7 +14,12 @@ from apps.tenants.amounts import format_amount
 
 
 def conversations_of(access: Access) -> QuerySet[Conversation]:
-    """One's own conversations, the latest first."""
+    """One's own conversations, the latest first; archived ones too, deleted ones not."""
+    return with_deleted_of(access).filter(deleted_at=None)
+
+
+def with_deleted_of(access: Access) -> QuerySet[Conversation]:
+    """Those besides that can still be brought back. For nothing but bringing them back."""
     return Conversation.objects.filter(tenant=access.tenant, user=access.user).order_by(
         "-updated_at"
     )
@@ -39,7 +44,7 @@ def own_limits(access: Access) -> list[OwnLimit]:
     """What binds this member alone, with what they have used of it."""
     return [
         OwnLimit(
-            label=use.rule.measure.label,
+            label=str(use.rule.measure.label),
             used=format_amount(use.rule.measure, use.used + use.reserved),
             amount=format_amount(use.rule.measure, use.rule.amount),
             is_near=use.is_near,

@@ -58,7 +58,9 @@ def feedback_to_review(
     One that was taken back is not among them any more. `since`: changed then or later. Collections
     are those the conversation searches now: its choice at the time is not kept.
     """
-    given = Feedback.objects.filter(tenant_id=tenant_id).select_related("message__conversation")
+    given = Feedback.objects.filter(
+        tenant_id=tenant_id, message__conversation__deleted_at=None
+    ).select_related("message__conversation")
     if since is not None:
         given = given.filter(updated_at__gte=since)
     found = list(given.order_by("updated_at", "id"))

@@ -6,6 +6,7 @@ import re
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.db import connection
 
@@ -84,6 +85,7 @@ def _rows(access: Access, words: Sequence[str]) -> list[tuple[uuid.UUID, uuid.UU
     in_message = [f"strpos(message.folded, %({name})s) > 0" for name in names]
     in_title = [f"strpos(own.folded, %({name})s) > 0" for name in names]
     has = [f"has_{name}" for name in names]
+    # Only names of our own making are put together here; what was typed is bound.
     query = f"""
         WITH own AS MATERIALIZED (
             SELECT id, updated_at, chat_fold(title) AS folded FROM chat_conversation
@@ -104,10 +106,10 @@ def _rows(access: Access, words: Sequence[str]) -> list[tuple[uuid.UUID, uuid.UU
         WHERE {" AND ".join(f"({a} = 1 OR {b})" for a, b in zip(has, in_title, strict=True))}
         ORDER BY ({" AND ".join(in_title)}) DESC, own.updated_at DESC, own.id
         LIMIT {RESULTS + 1}
-    """
-    values = {"tenant": access.tenant.id, "user": access.user.pk}
+    """  # noqa: S608
+    values: dict[str, Any] = dict(zip(names, words, strict=True))
     with connection.cursor() as cursor:
-        cursor.execute(query, {**values, **dict(zip(names, words, strict=True))})
+        cursor.execute(query, {**values, "tenant": access.tenant.id, "user": access.user.pk})
         return list(cursor.fetchall())
 
 
@@ -149,8 +151,11 @@ def _spans(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
     for word in words:
         at = folded.find(word)
         while at >= 0:
-            hits.append((places[at], places[at + len(word) - 1] + 1))
-            at = folded.find(word, at + len(word))
+            after = at + len(word)
+            # Up to the next letter: marks that were folded away belong to the one before.
+            end = places[after] if after < len(places) else len(text)
+            hits.append((places[at], max(end, places[after - 1] + 1)))
+            at = folded.find(word, after)
     merged: list[tuple[int, int]] = []
     for start, end in sorted(hits):
         if merged and start <= merged[-1][1]:

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET
 from apps.chat import selectors
 from apps.chat.feedback import COMMENT_CHARS
 from apps.chat.models import Conversation, MessageState
-from apps.chat.views.conversations import LISTED_CONVERSATIONS, own_or_404
+from apps.chat.views.conversations import first_listing, own_or_404
 from apps.documents.selectors import collections_for, counts_of, suggest_questions
 from apps.gateway.service import available_models
 from apps.tenants.access import Access, Right, TenantRequest, tenant_page
@@ -50,7 +50,7 @@ def _chat_page(request: TenantRequest, current: Conversation | None) -> HttpResp
     has_ready = any(count.ready for count in counts.values())
     picked = _picked(request, current, [each.id for each in collections])
     context: dict[str, Any] = {
-        "conversations": selectors.conversations_of(access)[:LISTED_CONVERSATIONS],
+        "listing": first_listing(request, current),
         **_thread_context(access, current),
         "collections": collections,
         "picked": picked,

@@ -49,12 +49,16 @@ class ProposedPassage:
 
 
 def proposals(tenant_id: uuid.UUID, state: str) -> QuerySet[Proposal]:
-    """Those in `state`, newest first."""
-    return Proposal.objects.filter(tenant_id=tenant_id, state=state).order_by("-created_at", "-id")
+    """Those in `state`, newest first; without answers of conversations that were deleted."""
+    return _shown(tenant_id).filter(state=state).order_by("-created_at", "-id")
 
 
 def get_proposal(tenant_id: uuid.UUID, proposal_id: uuid.UUID) -> Proposal | None:
-    return Proposal.objects.filter(tenant_id=tenant_id, id=proposal_id).first()
+    return _shown(tenant_id).filter(id=proposal_id).first()
+
+
+def _shown(tenant_id: uuid.UUID) -> QuerySet[Proposal]:
+    return Proposal.objects.filter(tenant_id=tenant_id, answer__conversation__deleted_at=None)
 
 
 def passages_of(access: Access, proposal: Proposal) -> list[ProposedPassage]:

@@ -33,11 +33,6 @@ export class Page {
   /** The list beside the thread is no longer true: who shows it listens. */
   listed(conversation) {
     document.dispatchEvent(new CustomEvent("chat:listed", { detail: { conversation } }));
-    const { listUrl } = this.element.dataset;
-    window.htmx?.ajax("GET", `${listUrl}?current=${this.conversation ?? ""}`, {
-      target: "#conversation-list",
-      swap: "outerHTML",
-    });
   }
 
   refuse(words) {
