@@ -19,7 +19,7 @@ from apps.inference.generators.tokens import estimate_tokens, prompt_text, templ
 from apps.inference.types import Finished, GenerationEvent, GenerationRequest
 from apps.telemetry.trace_context import child_of
 
-Hop = Literal["generate", "rewrite"]
+Hop = Literal["generate", "rewrite", "title"]
 
 
 def prompt_estimate(request: GenerationRequest) -> int:

@@ -126,7 +126,7 @@ class CacheNote:
 class Call:
     """One call to a model that has ended: what one ledger row is made of."""
 
-    hop: Literal["generate", "rewrite", "embed", "rerank"]
+    hop: Literal["generate", "rewrite", "title", "embed", "rerank"]
     model: str  # alias
     upstream: str = ""  # "" where none was reached
     upstream_model: str = ""

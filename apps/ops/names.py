@@ -26,6 +26,7 @@ _SOURCES: Mapping[str, str] = {
 _HOPS: Mapping[str, str] = {
     "generate": "Writing answers",
     "rewrite": "Rewriting follow-ups",
+    "title": "Titling conversations",
     "embed": "Embedding",
     "rerank": "Reranking",
 }

@@ -10,8 +10,8 @@ refused at either leaves every counter as it was.
 
 from __future__ import annotations
 
-from apps.gateway.admission.admission import Admission, admitted
+from apps.gateway.admission.admission import Admission, admitted, admitted_beside
 from apps.gateway.admission.budget import Budget
 from apps.gateway.admission.worst import WorstCase
 
-__all__ = ["Admission", "Budget", "WorstCase", "admitted"]
+__all__ = ["Admission", "Budget", "WorstCase", "admitted", "admitted_beside"]

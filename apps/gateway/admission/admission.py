@@ -110,6 +110,12 @@ class Admission:
             raise rate_limited(found)
         self._renewals = start(self._renew())
 
+    async def enter_beside(self) -> None:
+        """Take neither a request nor a place: budgets alone bind. Raises StoreDown."""
+        rules = kept_rules(self.caller) or await read_rules(self.caller)
+        self._rules = tuple(rules.limits)
+        self._renewals = start(self._renew())
+
     async def leave(self) -> None:
         """Give back the place and unused tokens, and the request if it was refused after all."""
         back = [rate for rate in self._rates if rate.kind == "place" or self._refused]
@@ -211,6 +217,20 @@ async def admitted(
         count_refusal(caller.source, exc.code)
         raise
     export_step(caller, "admission", (perf_counter() - began) * 1000)
+    try:
+        yield admission
+    finally:
+        await waited_for(start(admission.leave()), _PATIENCE_S)
+
+
+@asynccontextmanager
+async def admitted_beside(caller: Caller) -> AsyncIterator[Admission]:
+    """For a small call of the site's own that nobody waits for: money and tokens bind it.
+
+    It takes no place among a person's answers, so that it never has their next question refused.
+    """
+    admission = Admission(caller, uuid.uuid4())
+    await admission.enter_beside()
     try:
         yield admission
     finally:

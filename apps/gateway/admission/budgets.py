@@ -177,7 +177,8 @@ def settle_lost(row: Reservation) -> None:
 
 def tokens_counted(call: Call) -> int:
     """The tokens of a call that limits count: those that language models read and wrote."""
-    return _plausible(call).usage.total if call.hop in ("generate", "rewrite") else 0
+    by_language_model = call.hop in ("generate", "rewrite", "title")
+    return _plausible(call).usage.total if by_language_model else 0
 
 
 def _book(

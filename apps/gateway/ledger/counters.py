@@ -35,7 +35,7 @@ _SUMS = """
         FROM spans JOIN gateway_ledgerentry AS entry ON entry.tenant_id = spans.tenant_id
                 AND at >= starts - %(skew)s::interval AND at < ends,
             LATERAL (SELECT CASE WHEN measure = 'micros' THEN cost_micros
-                WHEN hop IN ('generate', 'rewrite') THEN prompt_tokens + output_tokens
+                WHEN hop IN ('generate', 'rewrite', 'title') THEN prompt_tokens + output_tokens
                 ELSE 0 END) AS amounts(amount),
             LATERAL (
                 VALUES ('tenant', ''), ('member', user_id::text), ('key', key_id::text)
