@@ -6,6 +6,7 @@ from apps.chat.services.asking import (
     clean_question,
     continue_answer,
     restart_answer,
+    show_branch,
     start_answer,
 )
 from apps.chat.services.conversations import (
@@ -40,6 +41,7 @@ __all__ = [
     "restore_conversation",
     "revoke_share",
     "share_conversation",
+    "show_branch",
     "start_answer",
     "store_sources",
 ]

@@ -6,11 +6,12 @@ import uuid
 from typing import Any
 
 from django.conf import settings
-from django.http import HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_GET, require_POST
 
-from apps.chat import selectors
+from apps.chat import selectors, services
+from apps.chat.errors import UnknownMessage
 from apps.chat.feedback import COMMENT_CHARS
 from apps.chat.models import Conversation, MessageState
 from apps.chat.views.conversations import first_listing, own_or_404
@@ -41,6 +42,35 @@ def thread(request: TenantRequest, conversation_id: uuid.UUID) -> HttpResponse:
     """The messages alone: fetched after the connection broke in the middle of an answer."""
     found = own_or_404(request.access, conversation_id)
     return render(request, "chat/_thread.html", _thread_context(request.access, found))
+
+
+@require_POST
+@tenant_page(Right.CHAT)
+def branch(request: TenantRequest, conversation_id: uuid.UUID) -> HttpResponse:
+    """Show another branch: the one that `message` is on. The messages alone come back."""
+    found = own_or_404(request.access, conversation_id)
+    try:
+        message_id = uuid.UUID(request.POST.get("message", ""))
+        services.show_branch(access=request.access, conversation_id=found.id, message_id=message_id)
+    except (ValueError, UnknownMessage) as exc:
+        raise Http404 from exc
+    found.refresh_from_db()
+    return render(request, "chat/_thread.html", _thread_context(request.access, found))
+
+
+@require_GET
+@tenant_page(Right.CHAT)
+def answer(request: TenantRequest, answer_id: uuid.UUID) -> HttpResponse:
+    """One answer as it is stored: for a page whose stream has nothing of it any more."""
+    found = selectors.get_answer(request.access, answer_id)
+    if found is None:
+        raise Http404
+    context = {
+        **_thread_context(request.access, None),
+        "conversation": found.conversation,
+        "view": selectors.view_of(request.access, found),
+    }
+    return render(request, "chat/_answer.html", context)
 
 
 def _chat_page(request: TenantRequest, current: Conversation | None) -> HttpResponse:
