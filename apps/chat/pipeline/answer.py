@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import replace
 
-from apps.chat.pipeline import cache
+from django.utils.translation import gettext
+
+from apps.chat.pipeline import cache, fallback
 from apps.chat.pipeline.earning import earn_citations
 from apps.chat.pipeline.making import make_answer
 from apps.chat.pipeline.types import (
@@ -17,6 +20,7 @@ from apps.chat.pipeline.types import (
     AnswerRequest,
     Outcome,
     PipelineEvent,
+    TextWritten,
     apply,
 )
 from apps.gateway.admission import Admission
@@ -37,7 +41,8 @@ async def answer_question(
     ended = False
     try:
         async with aclosing(_events(request, trace, outcome, admission)) as events:
-            async for event in events:
+            async for made in events:
+                event = _in_askers_language(made)
                 apply(event, outcome)
                 ended = isinstance(event, AnswerEnded)
                 yield event
@@ -45,6 +50,13 @@ async def answer_question(
         # Also after a stop: what was written so far keeps its citations.
         if not ended and outcome.given:
             earn_citations(outcome)
+
+
+def _in_askers_language(event: PipelineEvent) -> PipelineEvent:
+    """Also of an answer from the cache, whose first asker may have had another language."""
+    if isinstance(event, TextWritten | AnswerEnded) and event.text in fallback.FIXED_TEXTS:
+        return replace(event, text=gettext(event.text))
+    return event
 
 
 def _events(

@@ -8,6 +8,8 @@ import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, aclosing
 
+from django.utils.translation import gettext_noop
+
 from apps.chat.pipeline import fallback
 from apps.chat.pipeline.assemble import Prompt, assemble
 from apps.chat.pipeline.earning import earn_citations
@@ -46,20 +48,26 @@ RETRIEVED_PASSAGES = 8
 _GENERATING = ("assemble", "generate")
 GENERATOR_DOWN = Notice(
     "generator_down",
-    "The language model cannot be reached, so the best passages are quoted as they stand.",
+    gettext_noop(
+        "The language model cannot be reached, so the best passages are quoted as they stand."
+    ),
 )
 GENERATOR_BROKE_OFF = Notice(
     "generator_broke_off",
-    "The language model broke off before it was done; what it had written is kept.",
+    gettext_noop("The language model broke off before it was done; what it had written is kept."),
 )
 GENERATOR_DOWN_AGAIN = Notice(
     "generator_down",
-    "The language model cannot be reached, so the answer still ends where it broke off.",
+    gettext_noop(
+        "The language model cannot be reached, so the answer still ends where it broke off."
+    ),
 )
 LIMITS_DOWN = Notice(
     "limits_down",
-    "The store of limits cannot be reached, so no language model is asked: the best passages are "
-    "quoted as they stand.",
+    gettext_noop(
+        "The store of limits cannot be reached, so no language model is asked: the best passages "
+        "are quoted as they stand."
+    ),
 )
 
 

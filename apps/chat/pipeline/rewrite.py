@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from django.conf import settings
+from django.utils.translation import gettext_noop
 
 from apps.chat.pipeline.assemble import neutralise
 from apps.chat.pipeline.followups import Dependence, combine, dependence_of, fault_of
@@ -39,7 +40,10 @@ ANSWER_CHARS = 300  # of an earlier answer
 MAX_TOKENS = 120
 REWRITER_DOWN = Notice(
     "rewriter_down",
-    "The language model could not be asked what the question refers to, so a simple rule decided.",
+    gettext_noop(
+        "The language model could not be asked what the question refers to, so a simple rule "
+        "decided."
+    ),
 )
 _SYSTEM = (
     "You rewrite the last question of a conversation so that it can be understood without the "

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from time import perf_counter
 
+from django.utils.translation import gettext_noop
+
 from apps.documents.tokens import estimate_tokens
 from apps.inference.errors import InferenceError
 from apps.inference.types import Embedder, Vectors
@@ -16,12 +18,17 @@ from apps.telemetry.hops import Hop, ModelUse
 
 EMBEDDER_DOWN = Notice(
     "embedder_down",
-    "Search by meaning is not available at the moment: these passages were found by their words.",
+    gettext_noop(
+        "Search by meaning is not available at the moment: these passages were found by their "
+        "words."
+    ),
 )
 INDEX_BEHIND = Notice(
     "index_behind",
-    "The documents were indexed with another embedding model than the one in use: these passages "
-    "were found by their words.",
+    gettext_noop(
+        "The documents were indexed with another embedding model than the one in use: these "
+        "passages were found by their words."
+    ),
 )
 
 

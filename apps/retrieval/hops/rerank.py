@@ -7,6 +7,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from uuid import UUID
 
+from django.utils.translation import gettext_noop
+
 from apps.documents.models import Chunk
 from apps.documents.tokens import estimate_tokens
 from apps.inference.errors import InferenceError
@@ -24,7 +26,9 @@ from apps.telemetry.hops import Hop
 LATE_INTERACTION = "late-interaction"
 RERANKER_DOWN = Notice(
     "reranker_down",
-    "The passages could not be ranked a second time: their order is less exact than usual.",
+    gettext_noop(
+        "The passages could not be ranked a second time: their order is less exact than usual."
+    ),
 )
 
 
