@@ -1,5 +1,9 @@
 // Behaviour shared by all pages: menus close when left, dialogs open from buttons.
 
+import { watchScrollers } from "./scrolling.js";
+
+watchScrollers(document);
+
 document.addEventListener("click", (event) => {
   for (const menu of document.querySelectorAll("details.menu[open]")) {
     if (!menu.contains(event.target)) menu.open = false;

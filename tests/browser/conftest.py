@@ -14,6 +14,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.browser.chromium import CHROMIUM_ARGUMENTS, find_chromium
+from tests.browser.doubles import chat_site, tab  # noqa: F401 - fixtures
+from tests.browser.furnished import furnished  # noqa: F401 - fixture
 from tests.browser.pages import Visitor
 from tests.flows.library import Library, make_library
 from tests.running_stack import Stack
@@ -53,7 +55,8 @@ def chromium() -> str:
 
 
 @pytest.fixture(scope="package")
-def browser(chromium: str) -> Iterator[Browser]:
+def browser(chromium: str, django_db_setup: None) -> Iterator[Browser]:
+    # The database first: it cannot be set up in a thread whose event loop runs.
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_ARGUMENTS)
         expect.set_options(timeout=15_000)
