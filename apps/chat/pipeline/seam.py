@@ -38,6 +38,8 @@ class Seam:
             return ""
         self._is_joined = True
         said = self._held.lstrip()
+        if self._may_repeat():
+            return ""
         repeated = self._repeated(said)
         if repeated and self._tail == self._tail.rstrip():
             return said[len(repeated) :]
