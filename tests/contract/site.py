@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import httpx
 import pytest
@@ -33,6 +33,7 @@ class Site:
     pid: int
     tgi: TgiDouble
     tei: TeiDouble
+    environment: dict[str, str] = field(repr=False)  # of the process, for another like it
 
     @property
     def root(self) -> str:
@@ -67,7 +68,7 @@ def a_site(**environment: str) -> Iterator[Site]:
         )
         try:
             _wait_for(process, f"http://127.0.0.1:{port}/v1/openapi.json")
-            yield Site(port, process.pid, tgi, tei)
+            yield Site(port, process.pid, tgi, tei, variables)
         finally:
             process.terminate()
             process.wait(20)

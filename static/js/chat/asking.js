@@ -27,7 +27,7 @@ export class Asking {
   /** Asks an edited question in the place of `old`, as a branch beside it. */
   edit(old, text, conversation) {
     const question = questionElement(text);
-    const siblings = [...siblingsOf(old.querySelector(".branches")).ids];
+    const { ids: siblings } = siblingsOf(old.querySelector(".branches"));
     const after = old.dataset.after || null;
     return this.sendQuestion({ question, text, conversation, after, old, siblings });
   }
@@ -68,7 +68,7 @@ export class Asking {
     if (this.pending.size) return false;
     const entry = old.closest(".comparison") ?? old;
     return this.send({ ...frame, answer: old.dataset.answer }, () => {
-      const siblings = [...siblingsOf(old.querySelector(".branches")).ids];
+      const { ids: siblings } = siblingsOf([...entry.querySelectorAll(".branches")].at(-1));
       const [shell, answers] = answerElements([]);
       const putBack = this.thread.cut(entry);
       this.thread.append(shell);
@@ -111,11 +111,12 @@ export class Asking {
     return true;
   }
 
-  name({ question, siblings, old }, element, frame) {
+  /** An edited question is a version beside the old one; without a question, the answer is. */
+  name({ question, siblings = [] }, element, frame) {
     nameAnswer(element, frame);
     if (question) nameQuestion(question, frame);
-    // An edited question has the versions; else an answer made anew has.
-    if (siblings) addVersion(old ? question : element, siblings, old ? frame.question : frame.answer);
+    if (question) addVersion(question, siblings, frame.question);
+    addVersion(controlled(element), question ? [] : siblings, frame.answer);
   }
 
   /** Ends what is being written, and what is about to be. */
@@ -145,9 +146,15 @@ export class Asking {
   }
 }
 
+// Two answers that are compared are one version.
+const controlled = (answer) => answer.closest(".comparison") ?? answer;
+
 const sideOf = (answer) => answer.closest(".compared")?.dataset.model;
 
 function addVersion(message, siblings, id) {
-  const ids = siblings.includes(id) ? siblings : [...siblings, id];
-  describeBranches(message.querySelector(".branches"), ids, ids.length);
+  const controls = [...message.querySelectorAll(".branches")].at(-1);
+  // The second of two compared answers, or the same one told again.
+  if (siblingsOf(controls).ids.length) return;
+  const ids = [...siblings, id];
+  describeBranches(controls, ids, ids.length);
 }

@@ -24,8 +24,8 @@ export class Thread {
   /** The answer that the next question follows; null where it is the first. */
   get leaf() {
     const last = this.entries.at(-1);
-    const side = last?.querySelector(".compared[data-chosen] .answer, .answer") ?? last;
-    return side?.dataset.answer || side?.dataset.after || null;
+    const answer = last?.querySelector(".compared[data-chosen] .answer") ?? last;
+    return answer?.dataset.answer || answer?.dataset.after || null;
   }
 
   /** Answers that are being written, as far as the page knows. */
