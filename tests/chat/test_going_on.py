@@ -204,7 +204,9 @@ def _price() -> None:
         ("| a | b |\n", ("| c | d |",), "| a | b |\n| c | d |"),
         ("年假有", ("二十五", "天。"), "年假有二十五天。"),
         ("Done.", (), "Done."),
-        ("Done.", ("Done",), "Done."),
+        # A server that sends the beginning first, and one that says what was said before.
+        ("It is. So is", ("It is. So", " is it."), "It is. So is it."),
+        ("It is so. But", (" it", " is", " so."), "It is so. But it is so."),
         ("", (" Leave",), " Leave"),
     ],
 )

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-# A model that repeats more than this of what it is to go on from has begun anew.
-_LOOK_BACK_CHARS = 240
 _WORD = re.compile(r"\S+")
 
 
@@ -14,12 +12,14 @@ class Seam:
     """Joins what is written to a beginning. Text is held back while it repeats the beginning's end.
 
     A server that goes on from an open turn repeats nothing, and its first token passes at once
-    unless it happens to begin like one of the last words; one that is asked in words often starts
-    with the last word or sentence once more.
+    unless it happens to begin like one of the last words. llama.cpp sends the beginning first, and
+    a model that is asked in words often starts with the last word or sentence once more.
     """
 
     def __init__(self, beginning: str) -> None:
-        self._tail = beginning[-_LOOK_BACK_CHARS:]
+        self._before = beginning
+        self._text = beginning.rstrip()
+        self._words = tuple(_beginnings(self._text))
         self._held = ""
         self._is_joined = not beginning
 
@@ -38,34 +38,31 @@ class Seam:
             return ""
         self._is_joined = True
         said = self._held.lstrip()
-        if self._may_repeat():
-            return ""
         repeated = self._repeated(said)
-        if repeated and self._tail == self._tail.rstrip():
+        if repeated and self._before == self._text:
             return said[len(repeated) :]
-        return _lead(self._tail, self._held) + said[len(repeated) :].lstrip()
+        return _lead(self._before, self._held) + said[len(repeated) :].lstrip()
 
     def _may_repeat(self) -> bool:
         said = self._held.lstrip()
-        return any(end.startswith(said) for end in self._ends())
+        return any(self._text.startswith(said, place) for place in self._words)
 
     def _repeated(self, said: str) -> str:
         """The longest run of words at the beginning's end that is said once more."""
-        apart = said != self._held or self._tail != self._tail.rstrip()
-        for end in self._ends():
+        apart = said != self._held or self._before != self._text
+        for place in self._words:
+            end = self._text[place:]
             is_whole = not (end[-1].isalnum() and said[len(end) : len(end) + 1].isalnum())
             # Without a space between them "fo" and "four" can only be one word begun again.
             if said.startswith(end) and (is_whole or not (apart or len(end) == 1)):
                 return end
         return ""
 
-    def _ends(self) -> Iterator[str]:
-        """What the beginning may end with, from one of its last words on; the longest first."""
-        text = self._tail.rstrip()
-        for word in _WORD.finditer(text):
-            end = text[word.start() :]
-            if any(character.isalnum() for character in end):
-                yield end
+
+def _beginnings(text: str) -> Iterator[int]:
+    """Where words begin, the first of all first; what ends a text without a letter is none."""
+    last = max((place for place, each in enumerate(text) if each.isalnum()), default=-1)
+    return (word.start() for word in _WORD.finditer(text) if word.start() <= last)
 
 
 def _lead(before: str, after: str) -> str:
