@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from apps.chat.errors import ChatError, FrameMalformed, FrameTooLarge
+from apps.chat.pipeline.types import Outcome
+from apps.chat.services import StartedAnswer
 from apps.gateway.errors import GatewayError
 from apps.retrieval.types import Passage
 from apps.telemetry.hops import Hop
@@ -88,7 +92,9 @@ ClientFrame = Ask | Regenerate | Continue | Follow | Ack | Stop | Ping
 def parse(text: str) -> ClientFrame:
     """Read a client's frame; raises FrameTooLarge or FrameMalformed with words for the client."""
     if len(text) > MAX_FRAME_CHARS:
-        raise FrameTooLarge(f"A message may have {MAX_FRAME_CHARS // 1024} KiB at most.")
+        raise FrameTooLarge(
+            _("A message may have %(size)s KiB at most.") % {"size": MAX_FRAME_CHARS // 1024}
+        )
     try:
         # A lone surrogate (JSON can escape one) is no text: PostgreSQL and encoders refuse it.
         data = json.loads(text.encode("utf-8", "replace"), parse_constant=_no_constant)
@@ -97,7 +103,7 @@ def parse(text: str) -> ClientFrame:
     if not isinstance(data, dict):
         raise FrameMalformed("The message is not a JSON object.")
     if data.get("v") != VERSION:
-        raise FrameMalformed("The page is from another version of the site. Reload it.")
+        raise FrameMalformed(_("The page is from another version of the site. Reload it."))
     kind = data.get("type")
     if not isinstance(kind, str) or kind not in _READERS:
         raise FrameMalformed("The message is of no known type.")
@@ -114,7 +120,7 @@ def client_id_of(text: str) -> str:
 
 
 def error(exc: ChatError | GatewayError, *, client_id: str = "") -> dict[str, Any]:
-    return {"type": "error", "code": exc.code, "message": str(exc), "id": client_id}
+    return {"type": "error", "code": exc.code, "message": _(str(exc)), "id": client_id}
 
 
 def hop(measured: Hop, state: str) -> dict[str, Any]:
@@ -143,6 +149,85 @@ def source(marker: int, citation_id: uuid.UUID, passage: Passage) -> dict[str, A
         "relevance": round(passage.relevance, 4),
         "snippet": " ".join(passage.text.split())[:SNIPPET_CHARS],
     }
+
+
+def asked(started: Sequence[StartedAnswer]) -> dict[str, Any]:
+    """For a person's other pages: a question, and the answers that are being written to it."""
+    first = started[0]
+    return {
+        "type": "conversation.asked",
+        "conversation": str(first.conversation_id),
+        "title": first.title,
+        "question": {
+            "id": str(first.question_id),
+            "text": first.question,
+            "after": id_or_none(first.after),
+        },
+        "answers": [
+            {
+                "id": str(each.answer_id),
+                "model": each.model,
+                "comparison": id_or_none(each.comparison),
+                "continues": id_or_none(each.continues),
+            }
+            for each in started
+        ],
+    }
+
+
+def started(answer: StartedAnswer, client_id: str) -> dict[str, Any]:
+    """The first frame of an answer."""
+    return {
+        "type": "answer.started",
+        "id": client_id,
+        "conversation": str(answer.conversation_id),
+        "title": answer.title,
+        "question": str(answer.question_id),
+        "after": id_or_none(answer.after),
+        "model": answer.model,
+        "comparison": id_or_none(answer.comparison),
+        "continues": id_or_none(answer.continues),
+    }
+
+
+def id_or_none(value: uuid.UUID | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def finished(
+    *,
+    state: str,
+    outcome: Outcome,
+    html: str,
+    total_ms: float,
+    hops: Sequence[Hop] | None = None,
+    failure: tuple[str, str] | None = None,
+) -> dict[str, Any]:
+    """The last frame of an answer. `hops` only for those who may see figures."""
+    tokens = {
+        "prompt": outcome.prompt_tokens,
+        "completion": outcome.completion_tokens,
+        "estimated": outcome.tokens_estimated,
+    }
+    return {
+        "type": "answer.finished",
+        "state": str(state),
+        "kind": outcome.kind,
+        "cache": outcome.cache,
+        "html": html,
+        "cited": list(outcome.cited),
+        "tokens": tokens if hops is not None else None,
+        "cost": None,
+        "hops": [hop_figures(hop) for hop in hops] if hops is not None else None,
+        "total_ms": round(total_ms, 1),
+        "follow_ups": [],
+        "error": {"code": failure[0], "message": _(failure[1])} if failure else None,
+    }
+
+
+def of_answer(frame: dict[str, Any], answer_id: uuid.UUID, seq: int) -> str:
+    """A frame about an answer as it is sent and kept; its type stands first."""
+    return encode({**frame, "answer": str(answer_id), "seq": seq})
 
 
 def encode(frame: dict[str, Any]) -> str:

@@ -7,8 +7,11 @@ import random
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
+from django.utils.translation import gettext
+
 from apps.gateway.calling import slots
 from apps.gateway.calling.slots import Place, Went, Why
+from apps.gateway.calling.waiting import Waiters
 from apps.gateway.errors import NoUpstream
 from apps.gateway.types import Model, Route
 from apps.inference.per_loop import PerLoop
@@ -33,6 +36,7 @@ class Down(NoUpstream):
 class _Line:
     """Calls of this process that wait for the same upstreams: first come, first served."""
 
+    waiters: Waiters
     head: asyncio.Lock = field(default_factory=asyncio.Lock)  # asyncio's are fair
     freed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -60,7 +64,7 @@ async def take_place(model: Model, excluded: Collection[str], until: float) -> P
     if not routes:
         raise _down(model)
     names = frozenset(route.upstream.name for route in routes)
-    line = _lines.get().by_upstreams.setdefault(names, _Line())
+    line = _line_for(names)
     if not line.head.locked():
         place = await _uninterrupted(routes)
         if place is not Why.FULL:
@@ -68,12 +72,21 @@ async def take_place(model: Model, excluded: Collection[str], until: float) -> P
     patience = max(route.upstream.queue_timeout_s for route in routes)
     try:
         async with asyncio.timeout_at(min(until, asyncio.get_running_loop().time() + patience)):
-            return await _wait_in_line(line, routes, model)
+            with line.waiters.waiting():
+                return await _wait_in_line(line, routes, model)
     except TimeoutError as exc:
-        raise Busy(
-            f"Every server of the model {model.alias} is busy and none had room within "
-            f"{patience:g} s. Try again in a moment."
-        ) from exc
+        words = gettext(
+            "Every server of the model %(model)s is busy and none had room within "
+            "%(seconds)s s. Try again in a moment."
+        )
+        raise Busy(words % {"model": model.alias, "seconds": f"{patience:g}"}) from exc
+
+
+def _line_for(names: frozenset[str]) -> _Line:
+    lines = _lines.get().by_upstreams
+    if names not in lines:
+        lines[names] = _Line(Waiters(",".join(sorted(names))))
+    return lines[names]
 
 
 async def _wait_in_line(line: _Line, routes: Sequence[Route], model: Model) -> Place:
@@ -113,10 +126,11 @@ def _taken(place: Place | Why, model: Model) -> Place:
 
 
 def _down(model: Model) -> Down:
-    return Down(
-        f"No server of the model {model.alias} can be reached at the moment. "
+    words = gettext(
+        "No server of the model %(model)s can be reached at the moment. "
         "Try again in a moment; operations see why under Upstreams."
     )
+    return Down(words % {"model": model.alias})
 
 
 async def return_place(place: Place, went: Went, error_code: str = "") -> None:

@@ -1,20 +1,20 @@
-"""One answer being written: an owned task, apart from the sockets that watch it.
+"""One answer being written: an owned task, apart from the sockets that follow it.
 
-The task turns the pipeline's events into numbered frames, stores the answer when it has ended
-(however it ended), and is cancelled by Stop or when nobody watches any more. Cancelling reaches
-the engine at once: each iterator on the way is closed, and with it the connection.
+The task turns the pipeline's events into numbered frames, and stores the answer when it has ended
+(however it ended). It goes on to its end whether or not anybody watches; Stop cancels it, and the
+end of the process. Cancelling reaches the engine at once: each iterator on the way is closed, and
+with it the connection.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import uuid
-from collections.abc import Callable
 from contextlib import aclosing
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from django.utils.translation import gettext, gettext_noop
 
 from apps.chat import frames
 from apps.chat.models import MessageState
@@ -28,10 +28,16 @@ from apps.chat.pipeline import (
     answer_trace,
     ask,
 )
+from apps.chat.pipeline.types import PassagesShown
 from apps.chat.rendering import render_answer
 from apps.chat.selectors import citation_urls
 from apps.chat.services import StartedAnswer, finish_answer, store_sources
+from apps.chat.services.recovering import store_checkpoint
+from apps.chat.streams.evidence import drop_evidence, keep_evidence
+from apps.chat.streams.keys import Owned
+from apps.chat.streams.recovery import LEFT
 from apps.gateway.admission import Admission
+from apps.gateway.calling.waiting import InLine, telling_of_waits
 from apps.gateway.errors import GatewayError
 from apps.gateway.types import Outcome as CallOutcome
 from apps.retrieval.types import Notice
@@ -39,92 +45,96 @@ from apps.telemetry.hops import Hop
 from apps.tenants.access import Access
 from apps.tenants.aio import in_thread
 
+if TYPE_CHECKING:
+    from apps.chat.streams.process import Streams
+
 logger = logging.getLogger(__name__)
 
 # Tokens are gathered this long before they are sent: 20 frames a second read as smooth, and a
 # frame a token (80 a second on a laptop's engine) costs the browser a render each.
 FLUSH_S = 0.05
-FAILED = ("internal_error", "Something went wrong on our side; it has been logged. Try again.")
-
-Watcher = Callable[[dict[str, Any]], None]
-
-# Answers being written in this process, by answer id.
-_running: dict[uuid.UUID, AnswerRun] = {}
-
-
-def find_run(answer_id: uuid.UUID) -> AnswerRun | None:
-    """The answer being written in this process under that id, if any."""
-    return _running.get(answer_id)
-
-
-def is_answering(conversation_id: uuid.UUID) -> bool:
-    """Whether an answer of this conversation is being written in this process."""
-    return any(run.started.conversation_id == conversation_id for run in _running.values())
+# Text that neither Redis nor its end has kept is lost with the process: no more than this of it.
+CHECKPOINT_S = 5.0
+FAILED = (
+    "internal_error",
+    gettext_noop("Something went wrong on our side; it has been logged. Try again."),
+)
 
 
 class AnswerRun:
-    """Writes one answer and tells its watchers."""
+    """Writes one answer into its log."""
 
-    def __init__(self, access: Access, started: StartedAnswer, *, client_id: str) -> None:
+    def __init__(
+        self, streams: Streams, access: Access, started: StartedAnswer, *, client_id: str
+    ) -> None:
         self.access = access
         self.started = started
+        self.answer_id = started.answer_id
+        self.owned: Owned = (access.tenant.id, started.answer_id)
         self.outcome = Outcome()
         self.trace = answer_trace(started.caller, started.answer_id)
+        self._streams = streams
         self._client_id = client_id
-        self._watchers: list[Watcher] = []
-        self._sequence = 0
         self._pending = ""  # written, not yet sent
         self._flusher: asyncio.TimerHandle | None = None
         self._stream_ms = 0.0
-        self._frames = 0
         self._storing: asyncio.Task[None] | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._evidence: asyncio.Task[None] | None = None
         self._admission: Admission | None = None
-
-    def start(self, watcher: Watcher) -> None:
-        """Begin, with the first watcher."""
-        self._watchers.append(watcher)
-        _running[self.started.answer_id] = self
-        self._task = asyncio.create_task(self._run(), name=f"answer-{self.started.answer_id}")
+        self._broken_off_as = MessageState.INTERRUPTED
+        self._is_writing = False
+        self.log = streams.begin(self)
+        name = f"answer-{started.answer_id}"
+        self._task = asyncio.create_task(self._run(), name=name)
 
     def stop(self) -> None:
-        """End the answer now; what was written is kept."""
-        if self._task is not None:
-            self._task.cancel()
+        """End the answer now, as its person wishes; what was written is kept."""
+        self._broken_off_as = MessageState.STOPPED
+        self._break_off()
 
-    async def leave(self, watcher: Watcher) -> None:
-        """Stop watching. The last to leave ends the answer, and waits until it is stored."""
-        with contextlib.suppress(ValueError):
-            self._watchers.remove(watcher)
-        if not self._watchers and self._task is not None:
-            if self._admission is not None:
-                self._admission.broken_off_as = CallOutcome.DISCONNECTED
+    def interrupt(self) -> None:
+        """End the answer now, because its process must; what was written is kept."""
+        if self._admission is not None:
+            self._admission.broken_off_as = CallOutcome.DISCONNECTED
+        self.outcome.notices.append(LEFT)
+        self._tell_notice(LEFT)
+        self._break_off()
+
+    async def wait(self) -> None:
+        """Until the answer is stored."""
+        await asyncio.wait([self._task])
+
+    def _break_off(self) -> None:
+        if self._is_writing:
+            self._is_writing = False  # once: what comes after must not be cancelled
             self._task.cancel()
-            await asyncio.wait([self._task])
 
     async def _run(self) -> None:
         began = perf_counter()
         state, failure = MessageState.COMPLETE, None
-        self._announce()
+        self._tell(frames.started(self.started, self._client_id))
+        checkpoints = asyncio.create_task(self._keep_checkpoints())
         try:
+            self._is_writing = True
             await self._write()
             if self.outcome.interrupted:
                 state = MessageState.INTERRUPTED
         except asyncio.CancelledError:
-            state = MessageState.STOPPED
+            state = self._broken_off_as
         except GatewayError as exc:
             # Refused: the person is told which limit, and when there is room again.
             state, failure = MessageState.FAILED, (exc.code, str(exc))
             self.outcome.notices.append(Notice(exc.code, str(exc)))
         except Exception as exc:
-            logger.error("answer %s failed: %s", self.started.answer_id, type(exc).__name__)
+            logger.error("answer %s failed: %s", self.answer_id, type(exc).__name__)
             logger.debug("trace", exc_info=exc)
             state, failure = MessageState.FAILED, FAILED
+        self._is_writing = False
+        checkpoints.cancel()
         try:
-            # A stop that arrives now must not lose what was written.
-            await asyncio.shield(self._finish(state, failure, began))
+            await self._finish(state, failure, began)
         finally:
-            _running.pop(self.started.answer_id, None)
+            self._streams.end(self)
 
     async def _write(self) -> None:
         loop = asyncio.get_running_loop()
@@ -142,34 +152,33 @@ class AnswerRun:
             self.outcome,
             on_admitted=self._note_admission,
         )
-        async with aclosing(events) as open_events:
-            async for event in open_events:
-                self._on_event(event)
+        with telling_of_waits(self._on_wait):
+            async with aclosing(events) as open_events:
+                async for event in open_events:
+                    self._on_event(event)
 
     def _note_admission(self, admission: Admission) -> None:
         self._admission = admission
+
+    def _on_wait(self, line: InLine) -> None:
+        frame = {"type": "answer.waiting", "hop": "generate", "place": line.place, "of": line.of}
+        self._tell(frame)
 
     def _on_event(self, event: PipelineEvent) -> None:
         if isinstance(event, TextWritten):
             self._gather(event.text)
         elif isinstance(event, SourcesFound):
             self._show_sources(event)
+        elif isinstance(event, PassagesShown):
+            self._evidence = asyncio.create_task(keep_evidence(self.answer_id, self.outcome))
         elif isinstance(event, QuestionRewritten):
             self._tell({"type": "answer.rewritten", "searched_as": event.text})
         elif isinstance(event, NoticeGiven):
-            notice = event.notice
-            self._tell({"type": "answer.notice", "code": notice.code, "message": notice.message})
+            self._tell_notice(event.notice)
 
-    def _announce(self) -> None:
-        self._tell(
-            {
-                "type": "answer.started",
-                "id": self._client_id,
-                "conversation": str(self.started.conversation_id),
-                "title": self.started.title,
-                "question": str(self.started.question_id),
-            }
-        )
+    def _tell_notice(self, notice: Notice) -> None:
+        message = gettext(notice.message)
+        self._tell({"type": "answer.notice", "code": notice.code, "message": message})
 
     def _show_sources(self, event: SourcesFound) -> None:
         # Stored while the model begins to write: the first token need not wait for it.
@@ -206,14 +215,33 @@ class AnswerRun:
             self._tell({"type": "answer.tokens", "text": self._pending})
             self._pending = ""
 
-    def _tell(self, frame: dict[str, Any]) -> None:
+    def _tell(self, frame: dict[str, Any], *, last: bool = False) -> None:
+        if self.log.ended:
+            return  # a hop of a thread that was not waited for
         start = perf_counter()
-        frame = {**frame, "answer": str(self.started.answer_id), "seq": self._sequence}
-        self._sequence += 1
-        for watcher in self._watchers:
-            watcher(frame)
-        self._frames += 1
+        self.log.append(frames.of_answer(frame, self.answer_id, self.log.end), last=last)
+        self._streams.writer.note(self.log)
         self._stream_ms += (perf_counter() - start) * 1000
+
+    async def _keep_checkpoints(self) -> None:
+        """Should Redis and this process both be lost, the text so far is not."""
+        kept = ""
+        while True:
+            await asyncio.sleep(CHECKPOINT_S)
+            text = self.outcome.text
+            if text == kept:
+                continue
+            try:
+                await in_thread(
+                    store_checkpoint,
+                    tenant_id=self.owned[0],
+                    answer_id=self.answer_id,
+                    text=text,
+                )
+                kept = text
+            except Exception as exc:
+                name = type(exc).__name__
+                logger.warning("answer %s has no checkpoint: %s", self.answer_id, name)
 
     async def _finish(
         self, state: MessageState, failure: tuple[str, str] | None, began: float
@@ -226,9 +254,9 @@ class AnswerRun:
             await asyncio.wait([self._storing])
             if (fault := self._storing.exception()) is not None:
                 name = type(fault).__name__
-                logger.error("sources of answer %s not stored: %s", self.started.answer_id, name)
+                logger.error("sources of answer %s not stored: %s", self.answer_id, name)
         with self.trace.hop("stream") as hop:
-            hop.set(frames=self._frames)
+            hop.set(frames=self.log.end)
         hop.work_ms = self._stream_ms
         html = self._render()
         try:
@@ -241,35 +269,23 @@ class AnswerRun:
                 trace=self.trace,
             )
         except Exception as exc:
-            logger.error("answer %s not stored: %s", self.started.answer_id, type(exc).__name__)
+            logger.error("answer %s not stored: %s", self.answer_id, type(exc).__name__)
             state, failure = MessageState.FAILED, FAILED
-        self._tell(self._finished_frame(state, failure, html, (perf_counter() - began) * 1000))
+        last = frames.finished(
+            state=state,
+            outcome=self.outcome,
+            html=html,
+            total_ms=(perf_counter() - began) * 1000,
+            hops=self.trace.hops if self.access.may_see_hops else None,
+            failure=failure,
+        )
+        self._tell(last, last=True)
+        if self._evidence is not None:
+            await self._evidence
+            await drop_evidence(self.answer_id)
 
     def _render(self) -> str:
         ids = {n: self.started.citation_id(n) for n in range(1, len(self.outcome.passages) + 1)}
         return render_answer(
             self.outcome.text, self.outcome.sentences, citation_urls(self.access, ids)
         )
-
-    def _finished_frame(
-        self, state: MessageState, failure: tuple[str, str] | None, html: str, total_ms: float
-    ) -> dict[str, Any]:
-        shows_hops = self.access.may_see_hops
-        outcome = self.outcome
-        tokens = {
-            "prompt": outcome.prompt_tokens,
-            "completion": outcome.completion_tokens,
-            "estimated": outcome.tokens_estimated,
-        }
-        return {
-            "type": "answer.finished",
-            "state": str(state),
-            "kind": outcome.kind,
-            "cache": outcome.cache,
-            "html": html,
-            "cited": list(outcome.cited),
-            "tokens": tokens if shows_hops else None,
-            "hops": [frames.hop_figures(hop) for hop in self.trace.hops] if shows_hops else None,
-            "total_ms": round(total_ms, 1),
-            "error": {"code": failure[0], "message": failure[1]} if failure else None,
-        }
