@@ -27,7 +27,7 @@ CACHE_S = 31_536_000  # a year: another catalogue has another address
 # Names of allauth's views have no namespace.
 _ROOMS = {"chat"}
 _ADDRESSES = ("/accounts/", "/invitation")
-_VIEWS = {"tenants:home", "set_language", "script_words"}
+_VIEWS = {"tenants:home", "set_language", "script_words", "manifest", "service_worker", "offline"}
 
 
 class PageLanguageMiddleware:

@@ -382,6 +382,14 @@ REWRITE = env.choice(
 REWRITE_TIMEOUT_S = env.number(
     "REWRITE_TIMEOUT_S", 5.0, "Longest time the model may take for that; then a rule does it."
 )
+TITLES = env.choice(
+    "TITLES",
+    "auto",
+    "Who titles a conversation once its first question is answered. `auto`: the language model "
+    "where GENERATION_PROMPT is `instruct`, else a rule, which cuts the question. `model`: any "
+    "model. `rule`: the rule alone. Titles that people give are never replaced.",
+    options=("auto", "model", "rule"),
+)
 NOT_FOUND_BELOW = env.number(
     "NOT_FOUND_BELOW",
     0.42,
@@ -522,6 +530,7 @@ CONTENT_SECURITY_POLICY: dict[str, Any] = {
         "base-uri": [NONE],
         "frame-ancestors": [NONE],
         "manifest-src": [SELF],
+        "worker-src": [SELF],
     },
     # The admin's own pages carry inline styles and scripts; it is for site staff only.
     "EXCLUDE_URL_PREFIXES": ("/admin/",),

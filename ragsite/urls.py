@@ -6,6 +6,7 @@ from django.contrib import admin
 from django.urls import include, path
 from django.views.i18n import set_language
 
+from ragsite.installable import manifest, offline, service_worker
 from ragsite.languages import script_words
 
 urlpatterns = [
@@ -13,6 +14,9 @@ urlpatterns = [
     path("accounts/", include("allauth.urls")),
     path("language/", set_language, name="set_language"),
     path("words/<str:language>/<str:version>.js", script_words, name="script_words"),
+    path("manifest.webmanifest", manifest, name="manifest"),
+    path("sw.js", service_worker, name="service_worker"),
+    path("offline/<str:language>/", offline, name="offline"),
     path("api/v1/", include("apps.documents.api.urls")),
     path("", include("apps.tenants.urls")),
     path("t/<slug:tenant_slug>/", include("apps.documents.urls")),
