@@ -20,6 +20,7 @@ from apps.chat.services import StartedAnswer
 from apps.gateway.errors import GatewayError
 from apps.retrieval.types import Passage
 from apps.telemetry.hops import Hop
+from apps.tenants.money import format_money
 
 VERSION = 2
 MAX_FRAME_CHARS = 64 * 1024
@@ -217,12 +218,17 @@ def finished(
         "html": html,
         "cited": list(outcome.cited),
         "tokens": tokens if hops is not None else None,
-        "cost": None,
+        "cost": _cost(outcome) if hops is not None else None,
         "hops": [hop_figures(hop) for hop in hops] if hops is not None else None,
         "total_ms": round(total_ms, 1),
-        "follow_ups": [],
+        "follow_ups": list(outcome.follow_ups),
         "error": {"code": failure[0], "message": _(failure[1])} if failure else None,
     }
+
+
+def _cost(outcome: Outcome) -> str | None:
+    """In words; nothing where no model was asked."""
+    return None if outcome.cost_micros is None else format_money(outcome.cost_micros)
 
 
 def of_answer(frame: dict[str, Any], answer_id: uuid.UUID, seq: int) -> str:

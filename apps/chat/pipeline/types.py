@@ -139,6 +139,7 @@ class Outcome:
     tokens_estimated: bool = False
     interrupted: bool = False  # the generator failed after it had begun
     cost_micros: int | None = None  # None where no model was asked
+    follow_ups: tuple[str, ...] = ()  # questions one may go on with
     cache: str = ""  # how the response cache gave it: hit, semantic or shared; "" where it was made
 
     @property

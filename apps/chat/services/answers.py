@@ -10,6 +10,7 @@ from django.utils import timezone
 from apps.chat.models import Citation, Message, MessageState
 from apps.chat.pipeline.types import Outcome
 from apps.chat.services.asking import StartedAnswer
+from apps.chat.suggesting import follow_ups_of
 from apps.documents.selectors import existing_document_ids
 from apps.retrieval.types import Passage
 from apps.telemetry.hops import Trace
@@ -47,9 +48,12 @@ def finish_answer(
 ) -> None:
     """Store what was written, which sources it earned, and what was measured.
 
-    Compare-and-set from `streaming`: an answer ends once.
+    Compare-and-set from `streaming`: an answer ends once. A whole answer is told what one may go
+    on to ask.
     """
     with tenant_scope(access.tenant.id):
+        if state == MessageState.COMPLETE:
+            outcome.follow_ups = tuple(follow_ups_of(started.request, outcome))
         record_trace(trace)
         Message.objects.filter(
             tenant=access.tenant, id=started.answer_id, state=MessageState.STREAMING
@@ -64,6 +68,7 @@ def finish_answer(
             tokens_estimated=outcome.tokens_estimated,
             cache=outcome.cache,
             cost_micros=outcome.cost_micros,
+            follow_ups=list(outcome.follow_ups),
             finished_at=timezone.now(),
         )
         if outcome.searched_as is not None:

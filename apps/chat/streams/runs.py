@@ -36,6 +36,7 @@ from apps.chat.services.recovering import store_checkpoint
 from apps.chat.streams.evidence import drop_evidence, keep_evidence
 from apps.chat.streams.keys import Owned
 from apps.chat.streams.recovery import LEFT
+from apps.chat.titling import title_conversation
 from apps.gateway.admission import Admission
 from apps.gateway.calling.waiting import InLine, telling_of_waits
 from apps.gateway.errors import GatewayError
@@ -280,6 +281,7 @@ class AnswerRun:
             failure=failure,
         )
         self._tell(last, last=True)
+        self._streams.soon(title_conversation(self.access, self.started, self.outcome))
         if self._evidence is not None:
             await self._evidence
             await drop_evidence(self.answer_id)
