@@ -7,7 +7,7 @@ import uuid
 
 import pytest
 
-from apps.chat.pipeline.citations import match_sentences, split_sentences
+from apps.chat.pipeline.citations import Evidence, match_sentences, split_sentences
 from apps.retrieval.types import Passage
 
 
@@ -136,3 +136,31 @@ def test_sentences_are_split(text: str, sentences: list[str]) -> None:
 )
 def test_hostile_text_takes_no_more_than_moments(text: str) -> None:
     match_sentences(text, [LEAVE])
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("Penguins govern the moon.", "no_passage"),
+        ("Employees receive 30 days of paid leave a year.", "numbers_differ"),
+        ("Employees receive no paid leave a year, granted in January.", "negation_differs"),
+        ("Employees receive paid leave on every birthday they celebrate.", "words_missing"),
+        ("Employees receive 25 days of paid leave a year.", ""),
+    ],
+)
+def test_it_is_told_why_a_sentence_is_unsupported(said: str, reason: str) -> None:
+    [sentence] = match_sentences(said, [LEAVE, TRAVEL])
+    assert sentence.reason == reason
+
+
+def test_without_passages_nothing_says_it() -> None:
+    [sentence] = match_sentences("Leave is 25 days.", [])
+    assert sentence.reason == "no_passage"
+
+
+def test_blocks_are_judged_as_the_whole_is() -> None:
+    blocks = ["Employees receive 25 days of paid leave.\n\n", "- Penguins govern the canteen.\n"]
+    whole = match_sentences("".join(blocks), [LEAVE, TRAVEL])
+    evidence = Evidence([LEAVE, TRAVEL])
+    parts = [sentence for block in blocks for sentence in evidence.judge(block)]
+    assert [(s.markers, s.reason) for s in parts] == [(s.markers, s.reason) for s in whole]

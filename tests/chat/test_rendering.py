@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from apps.chat.pipeline.citations import split_sentences
 from apps.chat.pipeline.fallback import escape_markdown
 from apps.chat.pipeline.types import Sentence
 from apps.chat.rendering import render_answer
@@ -16,15 +17,32 @@ URLS = {1: ("0b9d2b3e-0000-4000-8000-000000000001", "/t/acme/chat/citations/1/")
 def test_an_earned_marker_becomes_a_link() -> None:
     text = "Leave is 25 days [1]."
     html = render_answer(text, [Sentence(0, len(text), (1,), supported=True)], URLS)
-    assert html.startswith('<p>Leave is 25 days.<a class="cite"')
+    assert html.startswith('<p>Leave is 25 days.<a class="cite"'), "no space may break a line there"
     assert 'href="/t/acme/chat/citations/1/"' in html
     assert "[1]" not in html
 
 
 def test_an_unsupported_sentence_is_marked() -> None:
-    text = "The moon is cheese."
-    html = render_answer(text, [Sentence(0, len(text), (), supported=False)], URLS)
-    assert re.search(r'<span class="unsupported" title="[^"]+">The moon is cheese\.</span>', html)
+    text = "The moon is cheese [1]."
+    doubted = Sentence(0, len(text), (), supported=False, reason="numbers_differ")
+    html = render_answer(text, [doubted], URLS)
+    assert '<span class="unsupported">The moon is cheese.</span>' in html
+    assert re.search(r'data-reason="numbers_differ" aria-label="[^"]+other numbers', html)
+
+
+def test_an_unsupported_sentence_of_before_there_were_reasons_is_marked() -> None:
+    html = render_answer("It is.", [Sentence(0, 6, (), supported=False)], URLS)
+    assert re.search(r'data-reason="" aria-label="Not in the sources', html)
+
+
+def test_a_marker_that_was_not_earned_leaves_no_hole() -> None:
+    text = "Is it so [2]? `a[1]` and\n\n[3]\n\n```\nx[1]\n```\n"
+    html = render_answer(text, [], URLS)
+    assert "Is it so?" in html
+    assert "<code>a[1]</code>" in html
+    assert "x[1]" in html
+    assert "[2]" not in html
+    assert "[3]" not in html
 
 
 def test_a_mark_that_cuts_through_emphasis_is_repaired() -> None:
@@ -87,3 +105,116 @@ def test_marks_leave_tables_whole() -> None:
     assert html.count("<tr>") == 3
     assert html.count('class="cite"') == 2
     assert "unsupported" not in html
+
+
+class TestFormulas:
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "$x^2$",
+            "so $n$ is",
+            r"\(a + b\)",
+            "$$x$$",
+            "$$\nx\n$$",
+            r"\[ \frac{a}{b} \]",
+            "\\[\nx\n\\]",
+        ],
+    )
+    def test_formulas_become_mathml(self, text: str) -> None:
+        html = render_answer(text, [], {})
+        assert html.count("<math") == 1
+        assert "$" not in html
+        assert "\\" not in html
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            *("It costs $5 and $6.", "$5-$6", "US$5 (or CA$7)", "$HOME and $PATH", "a $ b $ c"),
+            *(
+                "from $5 a month to 10$",
+                "`$x^2$`",
+                r"\$x^2\$",
+                "$ x^2 $",
+                "$$",
+                "$",
+                r"\(see above\)",
+            ),
+        ],
+    )
+    def test_dollars_and_brackets_of_prose_stay(self, text: str) -> None:
+        assert "<math" not in render_answer(text, [], {})
+
+    @pytest.mark.parametrize(
+        "formula",
+        [
+            r"\frac{1}{",
+            r"\nosuchcommand{x}",
+            r"\def\a{\a\a}\a",
+            "{" * 5000 + "}" * 5000,
+            "x" * 2000,
+        ],
+    )
+    def test_a_formula_that_cannot_be_read_stays_as_its_source(self, formula: str) -> None:
+        html = render_answer(f"$${formula}$$", [], {})
+        assert "<math" not in html
+        assert formula[:20] in html
+
+    @pytest.mark.parametrize(
+        "formula",
+        [
+            *(r"\text{<script>alert(1)</script>}", r"\href{javascript:alert(1)}{x}"),
+            *('"><img src=x onerror=alert(1)>', r"\text{</math><img src=x onerror=alert(1)>}"),
+            *(r"\style{position:fixed}{x}", r"\class{button}{x}", r"\color{red}x", r"\html{<svg>}"),
+            *(r"\text{\href{javascript:x}{y}}", r"\mathrm{<maction actiontype=statusline>}"),
+        ],
+    )
+    def test_nothing_executable_comes_out_of_a_formula(self, formula: str) -> None:
+        html = render_answer(f"$${formula}$$ and ${formula}$", [], {})
+        assert not re.search(r"<(script|img|svg|maction|annotation)", html)
+        assert not re.search(r"<[^>]*\s(on\w+|href|style|class=.?button)", html)
+
+    def test_a_formula_of_its_own_lines_is_no_sentence_and_keeps_its_marks_out(self) -> None:
+        text = "$$\nE = mc^2\n$$\n\nSo it is."
+        [sentence] = [(text[a:b]) for a, b in split_sentences(text)]
+        assert sentence == "So it is."
+
+
+class TestCode:
+    def test_code_is_coloured_by_class_and_has_its_language(self) -> None:
+        html = render_answer("```python\nreturn 'x'  # why\n```", [], {})
+        assert '<span class="hl-keyword">return</span>' in html
+        assert '<span class="code-language">python</span>' in html
+        assert "style=" not in html
+
+    @pytest.mark.parametrize("language", ["", "nosuch", "text", "ruby", "../../etc", "<b>"])
+    def test_code_of_an_unknown_language_is_plain(self, language: str) -> None:
+        html = render_answer(f"```{language}\nif <x>\n```", [], {})
+        assert "<code>if &lt;x&gt;" in html
+        assert "hl-" not in html
+
+    @pytest.mark.parametrize(
+        "code", ["x = 1\n" * 3000, "x" * 500, "@" * 390, "\n" * 400, "/*" * 200]
+    )
+    def test_huge_and_repetitive_code_is_plain(self, code: str) -> None:
+        assert "hl-" not in render_answer(f"```python\n{code}\n```", [], {})
+
+
+def test_tables_scroll_in_a_box_and_task_lists_show_boxes() -> None:
+    html = render_answer("| a |\n|--:|\n| 1 |\n\n- [ ] to do\n- [x] done", [], {})
+    assert html.startswith('<div class="table-box" tabindex="0"><table>')
+    assert '<td class="cell-right">1</td>' in html
+    assert "\u2610 to do" in html
+    assert "\u2611 done" in html
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(">" * 10_000, "- " * 10_000, "[" * 10_000, "*a " * 5_000, "`" * 10_000, "$x " * 5_000),
+        *("|a" * 3_000 + "\n" + "|-" * 3_000, "\\(" * 5_000, "$$\n" * 5_000, "[a](" * 3_000),
+        *("x" * 300_000, "```\n" * 3_000, "~~a" * 4_000, "<a " * 4_000, "&amp;" * 3_000),
+    ],
+)
+def test_hostile_text_is_rendered_within_moments(text: str) -> None:
+    html = render_answer(text, [], {})
+    assert len(html) < 40 * len(text) + 1_000

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from apps.chat.pipeline.types import Sentence
+from apps.chat.pipeline.types import Reason, Sentence
 from apps.retrieval.analysis import terms_of, words_of
 from apps.retrieval.types import Passage
 
@@ -26,7 +26,9 @@ SUPPORTED_FROM = 0.6
 _IN_SENTENCES_FROM = 0.4
 _SENTENCES_IN_A_ROW = 3
 MARKER = re.compile(r"\[(\d{1,3})\]")
-_FENCE = re.compile(r"^(```|~~~)")
+_FENCE = re.compile(r"(```|~~~)")
+_FORMULAS = {"$$": "$$", "\\[": "\\]"}
+_TEX_COMMAND = re.compile(r"\\[A-Za-z]+")
 # A sentence ends at closing punctuation (with its markers and quotes) before white space.
 _SENTENCE_END = re.compile(
     r"(?<=[.!?…])(?:[\"'”’)\]]|\s?\[\d{1,3}\])*(?=\s|$)|(?<=[。！？])(?:\s?\[\d{1,3}\])*"
@@ -67,24 +69,46 @@ class _Evidence:
 
 
 def match_sentences(text: str, passages: Sequence[Passage]) -> tuple[Sentence, ...]:
-    """Judge every sentence of `text`; offsets are into `text`. Fenced code is left alone."""
-    evidence = [_evidence(passage) for passage in passages]
-    return tuple(
-        sentence
-        for start, end in split_sentences(text)
-        if (sentence := _judge(text, start, end, evidence)) is not None
-    )
+    """Judge every sentence of `text`; offsets are into `text`. Code and formulas between their
+    own lines are left alone."""
+    return Evidence(passages).judge(text)
+
+
+class Evidence:
+    """Passages, made ready to be asked about sentences: once for an answer that comes in blocks."""
+
+    def __init__(self, passages: Sequence[Passage]) -> None:
+        self._each = [_evidence(passage) for passage in passages]
+
+    def judge(self, text: str) -> tuple[Sentence, ...]:
+        """What `match_sentences` answers."""
+        return tuple(
+            sentence
+            for start, end in split_sentences(text)
+            if (sentence := _judge(text, start, end, self._each)) is not None
+        )
 
 
 def split_sentences(text: str) -> Iterator[tuple[int, int]]:
     """Offsets of the sentences of Markdown `text`, markers included, line by line."""
-    offset, fenced = 0, False
+    offset, closing = 0, ""
     for line in text.splitlines(keepends=True):
-        if _FENCE.match(line.lstrip()):
-            fenced = not fenced
-        elif not fenced:
+        bare = line.strip()
+        if closing:
+            # A formula ends at an empty line at the latest.
+            if bare.startswith(closing) or (closing in _FORMULAS and _ends(bare, closing)):
+                closing = ""
+        elif fence := _FENCE.match(bare):
+            closing = fence[1]
+        elif (formula := _FORMULAS.get(bare[:2])) and not bare[2:].endswith(formula):
+            closing = formula
+        elif not formula:
             yield from _split_line(text, offset, offset + len(line.rstrip()))
         offset += len(line)
+
+
+def _ends(line: str, closing: str) -> bool:
+    return not line or closing in line
 
 
 def _split_line(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -107,7 +131,7 @@ def _split_line(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 def _judge(text: str, start: int, end: int, evidence: Sequence[_Evidence]) -> Sentence | None:
     """None for what claims nothing: questions, headings without content words, bare markers."""
-    said = MARKER.sub(" ", text[start:end])
+    said = _TEX_COMMAND.sub(" ", MARKER.sub(" ", text[start:end]))
     claim = _Claim(content_terms(said), _numbers(said), _is_negated(said))
     if not claim.terms or said.rstrip(" \"'”’)").endswith(("?", "？")):
         return None
@@ -116,7 +140,8 @@ def _judge(text: str, start: int, end: int, evidence: Sequence[_Evidence]) -> Se
     earned = [n for n in dict.fromkeys(given) if scores[n - 1] >= SUPPORTED_FROM]
     if not earned and scores and max(scores) >= SUPPORTED_FROM:
         earned = [scores.index(max(scores)) + 1]
-    return Sentence(start, end, tuple(sorted(earned)), supported=bool(earned))
+    reason = "" if earned else _reason(claim, evidence)
+    return Sentence(start, end, tuple(sorted(earned)), supported=bool(earned), reason=reason)
 
 
 def content_terms(text: str) -> frozenset[int]:
@@ -163,6 +188,26 @@ def _support(claim: _Claim, evidence: _Evidence) -> float:
 def _share(claim: _Claim, title: _Claim, row: _Claim) -> float:
     if claim.numbers - row.numbers - title.numbers or claim.negated != row.negated:
         return 0.0
+    return _word_share(claim, title, row)
+
+
+def _reason(claim: _Claim, evidence: Sequence[_Evidence]) -> Reason:
+    """Why no passage supports the claim: what keeps the nearest from doing so."""
+    rows = [(row, each.title) for each in evidence for row in each.rows]
+    alike = [(row, title) for row, title in rows if _holds_words(claim, title, row)]
+    if any(claim.negated == row.negated for row, _title in alike):
+        return "numbers_differ"
+    if alike:
+        return "negation_differs"
+    part = max((len(claim.terms & row.terms) for row, _title in rows), default=0)
+    return "words_missing" if part >= _IN_SENTENCES_FROM * len(claim.terms) else "no_passage"
+
+
+def _holds_words(claim: _Claim, title: _Claim, row: _Claim) -> bool:
+    return _word_share(claim, title, row) >= SUPPORTED_FROM
+
+
+def _word_share(claim: _Claim, title: _Claim, row: _Claim) -> float:
     size = len(claim.terms)
     if len(claim.terms & row.terms) < _IN_SENTENCES_FROM * size:
         return 0.0

@@ -15,9 +15,9 @@ from apps.chat.pipeline.types import (
     PassagesShown,
     PipelineEvent,
     QuestionRewritten,
-    Sentence,
     SourcesFound,
     TextWritten,
+    read_sentence,
 )
 from apps.gateway.caching import Made
 from apps.retrieval.types import Passage, StageScores
@@ -76,10 +76,7 @@ def _events(payload: dict[str, Any]) -> list[PipelineEvent]:
         widened = tuple(_read_passage(p) for p in payload["widened"])
         events.append(PassagesShown(payload["given"], widened, payload["prompt_tokens"]))
     ended = {**payload["ended"], "cost_micros": 0}
-    ended["sentences"] = tuple(
-        Sentence(s["start"], s["end"], tuple(s["markers"]), s["supported"])
-        for s in ended["sentences"]
-    )
+    ended["sentences"] = tuple(read_sentence(each) for each in ended["sentences"])
     events.append(TextWritten(ended["text"]))
     events.append(AnswerEnded(**ended))
     return events
