@@ -2,5 +2,6 @@
 
 from apps.chat.rendering.answers import render_answer
 from apps.chat.rendering.blocks import Block, Blocks
+from apps.chat.rendering.live import LiveBlocks
 
-__all__ = ["Block", "Blocks", "render_answer"]
+__all__ = ["Block", "Blocks", "LiveBlocks", "render_answer"]

@@ -29,7 +29,7 @@ from apps.chat.pipeline import (
     ask,
 )
 from apps.chat.pipeline.types import PassagesShown
-from apps.chat.rendering import render_answer
+from apps.chat.rendering import LiveBlocks, render_answer
 from apps.chat.selectors import citation_urls
 from apps.chat.services import StartedAnswer, finish_answer, store_sources
 from apps.chat.services.recovering import store_checkpoint
@@ -81,6 +81,7 @@ class AnswerRun:
         self._stream_ms = 0.0
         self._storing: asyncio.Task[None] | None = None
         self._evidence: asyncio.Task[None] | None = None
+        self._blocks: LiveBlocks | None = None  # of what a model writes, once it was shown passages
         self._admission: Admission | None = None
         self._broken_off_as = MessageState.INTERRUPTED
         self._is_writing = False
@@ -168,10 +169,12 @@ class AnswerRun:
     def _on_event(self, event: PipelineEvent) -> None:
         if isinstance(event, TextWritten):
             self._gather(event.text)
+            self._show_blocks(event.text)
         elif isinstance(event, SourcesFound):
             self._show_sources(event)
         elif isinstance(event, PassagesShown):
             self._evidence = asyncio.create_task(keep_evidence(self.answer_id, self.outcome))
+            self._blocks = LiveBlocks(self.outcome, self._citation_urls())
         elif isinstance(event, QuestionRewritten):
             self._tell({"type": "answer.rewritten", "searched_as": event.text})
         elif isinstance(event, NoticeGiven):
@@ -204,6 +207,21 @@ class AnswerRun:
             # The first piece after a pause goes at once: it is what the reader waits for.
             self._flush()
             self._flusher = asyncio.get_running_loop().call_later(FLUSH_S, self._flush_again)
+
+    def _show_blocks(self, text: str) -> None:
+        """Send what of the answer will not change any more as it will be shown."""
+        if self._blocks is None or self.outcome.cache:
+            return
+        for block in self._blocks.add(text):
+            self._flush()
+            self._tell(
+                {
+                    "type": "answer.block",
+                    "index": block.index,
+                    "end": block.end,
+                    "html": block.html,
+                }
+            )
 
     def _flush_again(self) -> None:
         self._flusher = None
@@ -287,7 +305,8 @@ class AnswerRun:
             await drop_evidence(self.answer_id)
 
     def _render(self) -> str:
+        return render_answer(self.outcome.text, self.outcome.sentences, self._citation_urls())
+
+    def _citation_urls(self) -> dict[int, tuple[str, str]]:
         ids = {n: self.started.citation_id(n) for n in range(1, len(self.outcome.passages) + 1)}
-        return render_answer(
-            self.outcome.text, self.outcome.sentences, citation_urls(self.access, ids)
-        )
+        return citation_urls(self.access, ids)
