@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -85,14 +86,11 @@ def offline(request: HttpRequest, language: str) -> HttpResponse:
 def _version(page: str) -> str:
     """Other bytes than before make browsers fetch and keep all of it again."""
     text = render_to_string("offline.html")
-    looks = b"".join(_read(each) for each in _LOOKS)
-    return hashlib.sha256(page.encode() + text.encode() + looks).hexdigest()[:12]
+    looks = "".join(static(each) for each in _LOOKS)  # addresses that change with the files
+    return hashlib.sha256((page + text + looks).encode()).hexdigest()[:12]
 
 
 @functools.cache
-def _read(path: str) -> bytes:
-    return (settings.BASE_DIR / "static" / path).read_bytes()
-
-
 def _worker() -> str:
-    return _read("js/worker.js").decode()
+    path: Path = settings.BASE_DIR / "static" / "js" / "worker.js"
+    return path.read_text()
