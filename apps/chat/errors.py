@@ -11,6 +11,7 @@ ChatError
 ├── NothingToContinue      the answer did not break off
 ├── UnknownCollection      likewise, or not open to this person
 ├── FeedbackRefused        a thumb that is neither up, down nor none, or on an unfinished answer
+├── ExportRefused          this conversation cannot be made a file of that kind
 ├── NoCollection           nothing was picked to search
 ├── Busy                   this conversation is already being answered
 ├── NotAMember             the person may not chat in this tenant (any more)
@@ -68,6 +69,11 @@ class UnknownCollection(ChatError):
 
 class FeedbackRefused(ChatError):
     code = "feedback_refused"
+
+
+class ExportRefused(ChatError):
+    code = "export_refused"
+    retryable = True
 
 
 class NoCollection(ChatError):

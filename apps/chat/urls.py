@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.chat.views import answers, conversations, folders, pages, searching, sharing
+from apps.chat.views import answers, conversations, exporting, folders, pages, searching, sharing
 
 app_name = "chat"
 
@@ -27,10 +27,12 @@ urlpatterns = [
         f"{_SHARED}citations/<uuid:citation_id>/", sharing.shared_citation, name="shared_citation"
     ),
     path("chat/citations/<uuid:citation_id>/", answers.citation, name="citation"),
+    path("chat/answers/<uuid:answer_id>/", pages.answer, name="answer"),
     path("chat/answers/<uuid:answer_id>/details/", answers.details, name="details"),
     path("chat/answers/<uuid:answer_id>/feedback/", answers.give_feedback, name="feedback"),
     path(_CONVERSATION, pages.conversation, name="conversation"),
     path(f"{_CONVERSATION}thread/", pages.thread, name="thread"),
+    path(f"{_CONVERSATION}branch/", pages.branch, name="branch"),
     path(f"{_CONVERSATION}rename/", conversations.rename, name="rename"),
     path(f"{_CONVERSATION}pin/", conversations.pin, name="pin"),
     path(f"{_CONVERSATION}archive/", conversations.archive, name="archive"),
@@ -38,4 +40,5 @@ urlpatterns = [
     path(f"{_CONVERSATION}delete/", conversations.delete, name="delete"),
     path(f"{_CONVERSATION}restore/", conversations.restore, name="restore"),
     path(f"{_CONVERSATION}share/", sharing.share, name="share"),
+    path(f"{_CONVERSATION}export/<str:format>/", exporting.export, name="export"),
 ]
