@@ -120,7 +120,7 @@ def test_titles_questions_and_answers_are_searched(cast: Cast, bob: Access) -> N
     message = by_title["b"].message
     assert message is not None
     assert message.role == MessageRole.ANSWER
-    assert "".join(piece.text for piece in by_title["b"].snippet) == "Ask for parental time ."
+    assert "".join(piece.text for piece in by_title["b"].snippet) == "Ask for parental time."
 
 
 def test_all_words_have_to_occur_anywhere_in_the_conversation(cast: Cast, bob: Access) -> None:

@@ -20,7 +20,7 @@ WORDS = 8
 RESULTS = 30
 # Text shown around the first hit.
 BEFORE_CHARS, AFTER_CHARS = 50, 130
-_SIGNS = re.compile(r"\[\d+\]|[*_`#>|~]+")  # Markdown's, which say nothing in a line of text
+_SIGNS = re.compile(r"\s*\[\d+\]|[*_`#>|~]+")  # Markdown's, which say nothing in a line of text
 
 
 @dataclass(frozen=True)
