@@ -146,7 +146,7 @@ def test_another_tab_sees_the_question_and_the_answer(chat_site: ChatSite, tab: 
     chat.ask_and_wait()
     beside = tab(chat.page.url, beside=chat)
     listing = tab(beside=chat)
-    chat_site.tgi.script(SLOW)
+    chat_site.tgi.default = SLOW
     chat.ask("Is there more of it?")
     expect(beside.questions).to_have_count(2)
     beside.wait_for_text("word9")

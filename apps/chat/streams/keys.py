@@ -40,3 +40,8 @@ def user_channel(tenant_id: uuid.UUID, user_id: int) -> str:
 def asking_key(conversation_id: uuid.UUID) -> str:
     """Held while a question of that conversation is being let in."""
     return f"{PREFIX}asking:{conversation_id}"
+
+
+def arrival_key(person: Person, client_id: str) -> str:
+    """Which answers a message of that person with that id has begun."""
+    return f"{PREFIX}arrival:{person[0]}:{person[1]}:{client_id}"

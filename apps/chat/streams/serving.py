@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import uuid
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from apps.chat.metrics import RESUMED
 from apps.chat.models import Message, MessageState
 from apps.chat.selectors import get_answer
 from apps.chat.services import StartedAnswer, continue_answer, restart_answer, start_answer
+from apps.chat.streams import arrivals
 from apps.chat.streams.log import last_kept
 from apps.chat.streams.process import Streams
 from apps.chat.streams.reader import Reader
@@ -37,13 +39,39 @@ async def serve(
             await _stop(streams, access, frame)
         case frames.Follow():
             await _follow(streams, reader, access, frame)
-        case frames.Ask():
-            await _ask(streams, reader, access, frame)
-        case frames.Regenerate() | frames.Continue():
-            await _answer_again(streams, reader, access, frame)
+        case frames.Ask() | frames.Regenerate() | frames.Continue():
+            # Not broken off with the socket: what is stored must be answered.
+            begun = asyncio.ensure_future(_once(streams, reader, access, frame))
+            streams.soon(begun)
+            await asyncio.shield(begun)
 
 
-async def _ask(streams: Streams, reader: Reader, access: Access, frame: frames.Ask) -> None:
+async def _once(
+    streams: Streams,
+    reader: Reader,
+    access: Access,
+    frame: frames.Ask | frames.Regenerate | frames.Continue,
+) -> None:
+    """Begin answers, or follow those that the same message has begun before a break."""
+    person = (access.tenant.id, access.user.pk)
+    begun = await arrivals.take(person, frame.id)
+    if begun is not None:
+        for answer_id in begun:
+            await _follow(streams, reader, access, frames.Follow(answer_id, -1))
+        return
+    started: Sequence[StartedAnswer] = ()
+    try:
+        if isinstance(frame, frames.Ask):
+            started = await _ask(streams, reader, access, frame)
+        else:
+            started = await _answer_again(streams, reader, access, frame)
+    finally:
+        await arrivals.note(person, frame.id, [each.answer_id for each in started])
+
+
+async def _ask(
+    streams: Streams, reader: Reader, access: Access, frame: frames.Ask
+) -> Sequence[StartedAnswer]:
     reader.check_room(max(1, len(frame.models)))
     async with turn(streams, access, frame.conversation_id):
         started = await in_thread(
@@ -57,6 +85,7 @@ async def _ask(streams: Streams, reader: Reader, access: Access, frame: frames.A
         )
         _begin(streams, reader, access, started, frame.id)
     await _tell_others(streams, reader, started)
+    return started
 
 
 async def _answer_again(
@@ -64,7 +93,7 @@ async def _answer_again(
     reader: Reader,
     access: Access,
     frame: frames.Regenerate | frames.Continue,
-) -> None:
+) -> Sequence[StartedAnswer]:
     reader.check_room(1)
     answer = await _own_answer(access, frame.answer_id)
     service = (
@@ -76,6 +105,7 @@ async def _answer_again(
         started = await in_thread(service, access=access, answer_id=frame.answer_id)
         _begin(streams, reader, access, [started], frame.id)
     await _tell_others(streams, reader, [started])
+    return [started]
 
 
 def _begin(
@@ -87,7 +117,8 @@ def _begin(
 ) -> None:
     for each in started:
         run = AnswerRun(streams, access, each, client_id=client_id)
-        reader.follow(run.log, -1)
+        if reader in streams.readers:  # its socket may have broken meanwhile
+            reader.follow(run.log, -1)
 
 
 async def _tell_others(streams: Streams, reader: Reader, started: Sequence[StartedAnswer]) -> None:

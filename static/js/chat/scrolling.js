@@ -8,6 +8,7 @@ export class Scrolling {
     this.scroller = scroller;
     this.button = button;
     this.following = true;
+    this.top = 0; // where the reader was last
     scroller.addEventListener("scroll", () => this.look(), { passive: true });
     button.addEventListener("click", () => this.toEnd());
     new ResizeObserver(() => this.grown()).observe(thread);
@@ -19,8 +20,12 @@ export class Scrolling {
     return this.scroller.scrollHeight - this.scroller.scrollTop - this.scroller.clientHeight;
   }
 
+  /** Only going up leaves the end: what grows below takes it out of sight without the reader. */
   look() {
-    this.following = this.rest < NEAR_END_PX;
+    const { scrollTop } = this.scroller;
+    if (this.rest < NEAR_END_PX) this.following = true;
+    else if (scrollTop < this.top) this.following = false;
+    this.top = scrollTop;
     this.show();
   }
 
