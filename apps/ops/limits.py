@@ -181,7 +181,7 @@ def _line(
         limit=limit,
         whom=whom(limit.subject, limit.subject_id, names),
         is_general=is_general,
-        measure=Measure(limit.measure).label,
+        measure=str(Measure(limit.measure).label),
         amount=_amount(limit),
         gauge=_gauge(own, tenant) if own else None,
         nearest=_nearest(uses, names) if is_general else "",

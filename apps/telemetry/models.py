@@ -6,16 +6,17 @@ import uuid
 from typing import ClassVar
 
 from django.db import models
+from django.utils.translation import gettext_lazy as _
 
 
 class HopStatus(models.TextChoices):
     """How a hop ended; anything but OK is also shown to the reader."""
 
-    OK = "ok", "Ok"
-    CACHED = "cached", "Cached"
-    SKIPPED = "skipped", "Skipped"
-    DEGRADED = "degraded", "Degraded"
-    ERROR = "error", "Error"
+    OK = "ok", _("Ok")
+    CACHED = "cached", _("Cached")
+    SKIPPED = "skipped", _("Skipped")
+    DEGRADED = "degraded", _("Degraded")
+    ERROR = "error", _("Error")
 
 
 class Span(models.Model):

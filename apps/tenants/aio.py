@@ -14,7 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import ParamSpec, TypeVar
 
+from django.conf import settings
 from django.db import connections
+from django.utils import translation
 
 from apps.tenants.scope import tenant_scope
 
@@ -26,9 +28,16 @@ _executor = ThreadPoolExecutor(max_workers=8, thread_name_prefix="orm")
 
 
 async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run `function`, which may use the ORM or block, without blocking the event loop."""
+    """Run `function`, which may use the ORM or block, without blocking the event loop.
+
+    In the caller's language: Django keeps that where a copied context does not reach, for
+    asgiref marks it with the thread it was set in.
+    """
+    language = translation.get_language()
 
     def call() -> T:
+        if language not in (None, settings.LANGUAGE_CODE):
+            translation.activate(language)  # in the copied context, which ends with the call
         try:
             return function(*args, **kwargs)
         finally:

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from django.conf import settings
+from django.utils.formats import number_format
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from apps.chat.errors import (
     NoCollection,
@@ -67,11 +70,15 @@ def clean_question(text: str) -> str:
     """The question without NUL bytes and outer white space; raises when empty or too long."""
     question = text.replace("\x00", "").strip()
     if not question:
-        raise QuestionEmpty("Type a question first.")
+        raise QuestionEmpty(_("Type a question first."))
     limit = settings.QUESTION_MAX_CHARS
     if len(question) > limit:
         raise QuestionTooLong(
-            f"The question has {len(question):,} characters; the limit is {limit:,}. Shorten it."
+            _("The question has %(length)s characters; the limit is %(limit)s. Shorten it.")
+            % {
+                "length": number_format(len(question), force_grouping=True),
+                "limit": number_format(limit, force_grouping=True),
+            }
         )
     return question
 
@@ -118,7 +125,7 @@ def restart_answer(*, access: Access, answer_id: uuid.UUID, model_alias: str) ->
     """Answer the question of `answer_id` once more; the earlier answer stays as a branch."""
     (model,) = _pick_models([model_alias])
     with tenant_scope(access.tenant.id):
-        _, asked = _ended_answer(access, answer_id)
+        _old, asked = _ended_answer(access, answer_id)
         conversation = asked.conversation
         picked = _pick_collections(
             access, [uuid.UUID(each) for each in conversation.collection_ids]
@@ -138,7 +145,7 @@ def continue_answer(*, access: Access, answer_id: uuid.UUID) -> StartedAnswer:
         old, asked = _ended_answer(access, answer_id)
         broke_off = state_of(old) in (MessageState.STOPPED, MessageState.INTERRUPTED)
         if not broke_off or not old.text.strip() or old.kind != "generated":
-            raise NothingToContinue("That answer did not break off, so there is nothing to add.")
+            raise NothingToContinue(_("That answer did not break off, so there is nothing to add."))
         (model,) = _pick_models([old.model])
         picked = tuple(uuid.UUID(each) for each in asked.conversation.collection_ids)
         beginning = _beginning_of(access, old, asked)
@@ -158,7 +165,7 @@ def show_branch(*, access: Access, conversation_id: uuid.UUID, message_id: uuid.
         conversation = own_conversation(access, conversation_id)
         branches = branches_of(access.tenant.id, conversation.id)
         if message_id not in branches:
-            raise UnknownMessage("That message is no longer there. Reload the page.")
+            raise UnknownMessage(_("That message is no longer there. Reload the page."))
         _show(conversation, branches.newest_below(message_id))
 
 
@@ -167,7 +174,7 @@ def _ended_answer(access: Access, answer_id: uuid.UUID) -> tuple[Message, Messag
     old = get_answer(access, answer_id)
     asked = get_question(access, old) if old is not None else None
     if old is None or asked is None or state_of(old) == MessageState.STREAMING:
-        raise UnknownAnswer("That answer is no longer there. Reload the page.")
+        raise UnknownAnswer(_("That answer is no longer there. Reload the page."))
     return old, asked
 
 
@@ -175,7 +182,7 @@ def _beginning_of(access: Access, old: Message, asked: Message) -> Beginning:
     passages = passages_of(access, old)
     if not any(passage.text for passage in passages):
         raise NothingToContinue(
-            "The passages of that answer are no longer open to you. Ask the question anew."
+            _("The passages of that answer are no longer open to you. Ask the question anew.")
         )
     cited = max((n for sentence in old.support for n in sentence["markers"]), default=0)
     return Beginning(old.text, passages, cited, asked.searched_as)
@@ -186,7 +193,7 @@ def _check_after(access: Access, conversation: Conversation, after: uuid.UUID | 
         return
     earlier = get_answer(access, after)
     if earlier is None or earlier.conversation_id != conversation.id:
-        raise UnknownMessage("The answer that this follows is no longer there. Reload the page.")
+        raise UnknownMessage(_("The answer that this follows is no longer there. Reload the page."))
 
 
 def _show(conversation: Conversation, message_id: uuid.UUID) -> None:
@@ -213,11 +220,17 @@ def _pick_model(alias: str) -> Model | None:
 def _pick_collections(access: Access, wanted: Sequence[uuid.UUID]) -> tuple[uuid.UUID, ...]:
     allowed = set(collections_for(access).values_list("id", flat=True))
     if not wanted:
-        raise NoCollection("Pick at least one collection to search.")
+        raise NoCollection(_("Pick at least one collection to search."))
     if unknown := [each for each in wanted if each not in allowed]:
         raise UnknownCollection(
-            f"{len(unknown)} of the picked collections is not open to you or no longer there. "
-            "Reload the page and pick again."
+            ngettext(
+                "%(count)s of the picked collections is not open to you or no longer there. "
+                "Reload the page and pick again.",
+                "%(count)s of the picked collections are not open to you or no longer there. "
+                "Reload the page and pick again.",
+                len(unknown),
+            )
+            % {"count": len(unknown)}
         )
     return tuple(dict.fromkeys(wanted))
 

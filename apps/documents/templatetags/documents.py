@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import PurePath
 
 from django import template
+from django.utils.translation import gettext
 
 from apps.documents.progress import reason_words
 
@@ -33,7 +34,8 @@ def folder(path: str) -> str:
 @register.simple_tag
 def page_range(first: int, last: int) -> str:
     """ "page 3", or "pages 3 to 4"."""
-    return f"page {first}" if first == last else f"pages {first} to {last}"
+    words = gettext("page %(first)s") if first == last else gettext("pages %(first)s to %(last)s")
+    return words % {"first": first, "last": last}
 
 
 @register.filter
