@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
+import psycopg
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -18,10 +19,13 @@ from apps.chat.selectors.searching import (
     SearchResults,
     mark,
     search_conversations,
+    statement,
     words_of,
 )
 from apps.tenants.access import Access
 from apps.tenants.scope import tenant_scope
+from ragsite.stack.postgres import SUPERUSER
+from tests import parts
 from tests.cast import Cast, signed_in
 from tests.chat.test_conversations import HOSTILE, access_of, converse
 from tests.chat.test_views import address
@@ -220,6 +224,21 @@ def test_a_result_leads_to_its_message_on_its_branch(cast: Cast) -> None:
     assert f"{url}?leaf={asked.id}#question-{asked.id}" in page
 
 
+def test_the_branch_of_a_result_is_shown_and_not_kept(cast: Cast) -> None:
+    made = converse(cast.acme, cast.bob, "Canteen")
+    first, second = say(made, "When is lunch?"), say(made, "When is dinner?")
+    client = signed_in(cast.bob)
+
+    def shown(**asked: str) -> str:
+        return client.get(address("conversation", made.id), asked).content.decode()
+
+    assert "When is dinner?" in shown()
+    assert "When is lunch?" in shown(leaf=str(first[0].id))
+    assert "When is dinner?" not in shown(leaf=str(first[0].id))
+    for leaf in (str(second[0].id), str(made.id), "nonsense", "\x00", ""):
+        assert "When is dinner?" in shown(leaf=leaf)
+
+
 @pytest.mark.parametrize(
     ("text", "words", "expected"),
     [
@@ -252,3 +271,30 @@ def test_it_costs_a_few_queries_however_much_is_found(cast: Cast, bob: Access) -
     with tenant_scope(cast.acme.id), CaptureQueriesContext(connection) as queries:
         search_conversations(bob, "leave")
     assert len(queries) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.django_db(transaction=True)
+def test_it_reads_ones_own_history_and_not_the_tenants(cast: Cast, bob: Access) -> None:
+    """Of 20,000 messages of others, none: conversations by person, messages by conversation."""
+    with tenant_scope(cast.acme.id):
+        made = [
+            Conversation(tenant=cast.acme, user=user, title=f"Chat {number}")
+            for user, count in ((cast.alice, 2000), (cast.bob, 20))
+            for number in range(count)
+        ]
+        Conversation.objects.bulk_create(made)
+        Message.objects.bulk_create(
+            Message(tenant=cast.acme, conversation=each, role=MessageRole.QUESTION, text="leave")
+            for each in made
+            for _ in range(10)
+        )
+    url = parts.postgres.url(SUPERUSER, parts.DATABASE)
+    with psycopg.connect(url, autocommit=True) as owner:
+        owner.execute("ANALYZE chat_conversation, chat_message")
+    query, values = statement(bob, ["leave"])
+    with tenant_scope(cast.acme.id), connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN {query}", values)
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+    assert "message_thread" in plan
+    assert "Seq Scan" not in plan

@@ -76,7 +76,15 @@ def search_conversations(access: Access, query: str) -> SearchResults:
 
 
 def _rows(access: Access, words: Sequence[str]) -> list[tuple[uuid.UUID, uuid.UUID | None]]:
-    """Conversation and best message; one more than are shown.
+    """Conversation and best message; one more than are shown."""
+    query, values = statement(access, words)
+    with connection.cursor() as cursor:
+        cursor.execute(query, values)
+        return list(cursor.fetchall())
+
+
+def statement(access: Access, words: Sequence[str]) -> tuple[str, dict[str, Any]]:
+    """The search in SQL, and what is bound to it.
 
     By conversation of this person, so that it costs what their own history costs, whatever the
     tenant has. `strpos` knows no wildcards: a per cent sign is a per cent sign.
@@ -107,10 +115,8 @@ def _rows(access: Access, words: Sequence[str]) -> list[tuple[uuid.UUID, uuid.UU
         ORDER BY ({" AND ".join(in_title)}) DESC, own.updated_at DESC, own.id
         LIMIT {RESULTS + 1}
     """  # noqa: S608
-    values: dict[str, Any] = dict(zip(names, words, strict=True))
-    with connection.cursor() as cursor:
-        cursor.execute(query, {**values, "tenant": access.tenant.id, "user": access.user.pk})
-        return list(cursor.fetchall())
+    bound = dict(zip(names, words, strict=True))
+    return query, {**bound, "tenant": access.tenant.id, "user": access.user.pk}
 
 
 def _found(conversation: Conversation, message: Message | None, words: Sequence[str]) -> Found:

@@ -81,7 +81,7 @@ def _chat_page(request: TenantRequest, current: Conversation | None) -> HttpResp
     picked = _picked(request, current, [each.id for each in collections])
     context: dict[str, Any] = {
         "listing": first_listing(request, current),
-        **_thread_context(access, current),
+        **_thread_context(access, current, _named_leaf(request)),
         "collections": collections,
         "picked": picked,
         "models": available_models(),
@@ -94,9 +94,19 @@ def _chat_page(request: TenantRequest, current: Conversation | None) -> HttpResp
     return render(request, "chat/chat.html", context)
 
 
-def _thread_context(access: Access, current: Conversation | None) -> dict[str, Any]:
+def _named_leaf(request: TenantRequest) -> uuid.UUID | None:
+    """A message whose branch is to be shown this once, as a search result names it."""
+    try:
+        return uuid.UUID(request.GET.get("leaf", ""))
+    except ValueError:
+        return None
+
+
+def _thread_context(
+    access: Access, current: Conversation | None, leaf_id: uuid.UUID | None = None
+) -> dict[str, Any]:
     """The messages. One that is being written elsewhere is asked for again until it has ended."""
-    thread = selectors.thread_of(access, current) if current else []
+    thread = selectors.thread_of(access, current, leaf_id) if current else []
     return {
         "conversation": current,
         "thread": thread,
