@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection as Ids
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -262,36 +261,6 @@ def pages_between(
 def open_file(document: Document) -> File[Any]:
     """The document's bytes as they were uploaded, open for reading. Raises FileMissing."""
     return files.open_stored(document.storage_key)
-
-
-def suggest_questions(
-    tenant_id: uuid.UUID, collection_ids: Ids[uuid.UUID], limit: int = 3
-) -> list[str]:
-    """Questions made of headings of the newest ready documents, one a document."""
-    chunks = (
-        Chunk.objects.filter(
-            tenant_id=tenant_id,
-            document__tenant_id=tenant_id,
-            document__collection_id__in=collection_ids,
-            document__state=DocumentState.READY,
-            generation=F("document__generation"),
-        )
-        .exclude(heading_path="")
-        .order_by("-document__created_at", "document_id", "ordinal")
-        .values_list("document_id", "heading_path")
-    )
-    return _one_a_document(chunks[:200], limit)
-
-
-def _one_a_document(rows: Iterable[tuple[uuid.UUID, str]], limit: int) -> list[str]:
-    questions: dict[uuid.UUID, str] = {}
-    for document_id, path in rows:
-        title = path.rsplit(" › ", 1)[-1].strip(" .:#")
-        if 4 <= len(title) <= 60 and document_id not in questions:
-            questions[document_id] = f"What do the documents say about “{title}”?"
-        if len(questions) == limit:
-            break
-    return list(questions.values())
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ from apps.chat import selectors, services
 from apps.chat.errors import UnknownMessage
 from apps.chat.feedback import COMMENT_CHARS
 from apps.chat.models import Conversation, MessageState
+from apps.chat.suggesting import suggest_questions
 from apps.chat.views.conversations import first_listing, own_or_404
-from apps.documents.selectors import collections_for, counts_of, suggest_questions
+from apps.documents.selectors import collections_for, counts_of
 from apps.gateway.service import available_models
 from apps.tenants.access import Access, Right, TenantRequest, tenant_page
 
@@ -71,6 +72,17 @@ def answer(request: TenantRequest, answer_id: uuid.UUID) -> HttpResponse:
         "view": selectors.view_of(request.access, found),
     }
     return render(request, "chat/_answer.html", context)
+
+
+@require_GET
+@tenant_page(Right.CHAT)
+def suggestions(request: TenantRequest) -> HttpResponse:
+    """What one may ask of the collections picked: fetched when another is picked."""
+    access = request.access
+    wanted = request.GET.getlist("collection")
+    picked = [each.id for each in collections_for(access) if str(each.id) in wanted]
+    context = {"suggestions": suggest_questions(access.tenant.id, picked)}
+    return render(request, "chat/_suggestions.html", context)
 
 
 def _chat_page(request: TenantRequest, current: Conversation | None) -> HttpResponse:
