@@ -19,6 +19,7 @@ from django.utils.translation import gettext as _
 
 from apps.chat import frames
 from apps.chat.errors import ChatError, NotAMember, SignedOut
+from apps.chat.streams.cancelling import is_cancelled
 from apps.chat.streams.process import SIGNED_OUT, Streams, current
 from apps.chat.streams.reader import FLOODED, PING_S, WINDOW, Reader
 from apps.chat.streams.serving import serve
@@ -94,7 +95,7 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
     async def _serve_all(self, reader: Reader) -> None:
         loop = asyncio.get_running_loop()
         allowed, at = float(BURST), loop.time()
-        while True:
+        while not is_cancelled():
             text = await self._inbox.get()
             allowed = min(BURST, allowed + (loop.time() - at) * PER_SECOND) - 1
             at = loop.time()

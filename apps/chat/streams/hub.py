@@ -22,6 +22,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from apps.chat.streams import keys
+from apps.chat.streams.cancelling import is_cancelled
 from apps.chat.streams.keys import Owned
 from apps.chat.streams.log import MIRRORED_TAIL, AnswerLog, last_kept, read_kept
 
@@ -44,16 +45,16 @@ class Hub:
         self._pubsub: PubSub | None = None
         self._task: asyncio.Task[None] | None = None
         self._catching_up: dict[uuid.UUID, asyncio.Task[None]] = {}
+        self._once_more: set[uuid.UUID] = set()
 
     def start(self) -> None:
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._listen(), name="chat-hub")
 
-    async def close(self) -> None:
-        tasks = [task for task in (self._task, *self._catching_up.values()) if task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    @property
+    def tasks(self) -> list[asyncio.Task[None]]:
+        own = [self._task] if self._task is not None else []
+        return [*own, *self._catching_up.values()]
 
     async def subscribe(self, channel: str) -> None:
         """Hear a channel from now on, also after the connection was lost."""
@@ -90,14 +91,19 @@ class Hub:
         return log
 
     async def forget(self, answer_id: uuid.UUID) -> None:
-        """Nobody here follows that answer any more."""
+        """Nobody here follows that answer any more, unless somebody does again."""
+        if (log := self.mirrors.get(answer_id)) is None or log.watchers:
+            return
         self.mirrors.pop(answer_id, None)
         self.heard_at.pop(answer_id, None)
         await self.unsubscribe(keys.answer_channel(answer_id))
 
     def catch_up(self, log: AnswerLog) -> None:
         """Read what the mirror lacks out of the log."""
-        if log.answer_id in self._catching_up or log.ended or log.broken:
+        if log.ended or log.broken:
+            return
+        if log.answer_id in self._catching_up:
+            self._once_more.add(log.answer_id)  # what is being read may lack what we miss
             return
         task = asyncio.create_task(self._catch_up(log))
         self._catching_up[log.answer_id] = task
@@ -110,7 +116,7 @@ class Hub:
             await asyncio.wait([task])
 
     async def _catch_up(self, log: AnswerLog) -> None:
-        while not log.ended:
+        while not log.ended and not is_cancelled():
             end = log.end
             try:
                 found = await read_kept(log.answer_id, end, _READ_AT_ONCE)
@@ -121,7 +127,9 @@ class Hub:
                 return
             # Messages may have come meanwhile.
             self._add(log, end, found)
-            if len(found) < _READ_AT_ONCE:
+            if log.answer_id in self._once_more:
+                self._once_more.discard(log.answer_id)
+            elif len(found) < _READ_AT_ONCE:
                 return
 
     def _add(self, log: AnswerLog, first: int, frames: list[str]) -> None:
@@ -136,22 +144,29 @@ class Hub:
         self.heard_at[answer_id] = asyncio.get_running_loop().time()
 
     async def _listen(self) -> None:
-        while True:
+        while not is_cancelled():
             try:
                 async with _connection() as connection, connection.pubsub() as pubsub:
-                    await pubsub.subscribe(*self._wanted)
-                    self._pubsub = pubsub
-                    for log in self.mirrors.values():
-                        self.catch_up(log)  # what was said while nobody listened
-                    await self._receive(pubsub)
+                    heard = set(self._wanted)
+                    await pubsub.subscribe(*heard)
+                    if late := self._wanted - heard:
+                        await pubsub.subscribe(*late)
+                    await self._hear(pubsub)
             except (RedisError, OSError) as exc:
                 logger.warning("other processes are not heard: %s", type(exc).__name__)
-            finally:
-                self._pubsub = None
             await asyncio.sleep(_PAUSE_S)
 
+    async def _hear(self, pubsub: PubSub) -> None:
+        self._pubsub = pubsub
+        try:
+            for log in self.mirrors.values():
+                self.catch_up(log)  # what was said while nobody listened
+            await self._receive(pubsub)
+        finally:
+            self._pubsub = None  # before it is closed
+
     async def _receive(self, pubsub: PubSub) -> None:
-        while True:
+        while not is_cancelled():
             message = await pubsub.get_message(ignore_subscribe_messages=True, timeout=5.0)
             if message is None:
                 await pubsub.ping()  # a connection that is dead at the other end fails here

@@ -16,6 +16,7 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
+from apps.chat.streams.cancelling import is_cancelled
 from apps.chat.streams.keys import OWNED, STOPS, Owned
 from apps.gateway.redis import client, script
 
@@ -96,6 +97,10 @@ class Leases:
         self._task: asyncio.Task[None] | None = None
         self._others: set[asyncio.Task[None]] = set()
 
+    @property
+    def tasks(self) -> list[asyncio.Task[None]]:
+        return [*self._others, *([self._task] if self._task is not None else [])]
+
     def take(self, owned: Owned) -> None:
         """Hold an answer's lease from now on, as far as Redis is there."""
         self._held.add(owned)
@@ -113,7 +118,7 @@ class Leases:
         task.add_done_callback(self._others.discard)
 
     async def _keep(self) -> None:
-        while self._held:
+        while self._held and not is_cancelled():
             await asyncio.sleep(RENEW_S)
             await self._renew()
 

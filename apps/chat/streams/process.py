@@ -18,6 +18,7 @@ from redis.exceptions import RedisError
 from apps.chat.errors import SignedOut
 from apps.chat.metrics import RUNS, SOCKETS
 from apps.chat.streams import keys, owning
+from apps.chat.streams.cancelling import is_cancelled
 from apps.chat.streams.hub import Hub
 from apps.chat.streams.keys import Owned, Person
 from apps.chat.streams.log import AnswerLog, read_kept
@@ -134,6 +135,16 @@ class Streams:
         await asyncio.gather(*(run.wait() for run in runs), return_exceptions=True)
         await self.writer.drain(_DRAIN_S)
 
+    async def close(self) -> None:
+        """Leave nothing behind in the event loop."""
+        await self.end_runs()
+        tasks = [*self._tasks, *self.writer.tasks, *self.leases.tasks, *self.hub.tasks]
+        tasks += [reader.task for reader in self.readers]
+        tasks += [self._ticker] if self._ticker is not None else []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
     def _overtaken(self, answer_id: uuid.UUID) -> None:
         """Another process took this one for dead, and has ended its answer."""
         run = self.runs.get(answer_id)
@@ -218,7 +229,7 @@ class Streams:
         task.add_done_callback(self._tasks.discard)
 
     async def _tick(self) -> None:
-        while self.readers:
+        while self.readers and not is_cancelled():
             await asyncio.sleep(_TICK_S)
             now = asyncio.get_running_loop().time()
             for reader in list(self.readers):
@@ -269,12 +280,7 @@ def _before_shutdown(end: Callable[[], Any]) -> None:
     )
 
 
-async def _close(streams: Streams) -> None:
-    await streams.end_runs()
-    await streams.hub.close()
-
-
-_streams: PerLoop[Streams] = PerLoop(Streams, _close)
+_streams: PerLoop[Streams] = PerLoop(Streams, lambda streams: streams.close())
 
 
 def current() -> Streams:

@@ -19,6 +19,7 @@ from redis.exceptions import RedisError
 from apps.chat import frames
 from apps.chat.errors import ChatError
 from apps.chat.metrics import FOLLOWED
+from apps.chat.streams.cancelling import is_cancelled
 from apps.chat.streams.keys import Person
 from apps.chat.streams.log import AnswerLog
 from apps.gateway.errors import GatewayError
@@ -83,7 +84,7 @@ class Reader:
         self._closing: int | None = None
         self._heard_at = asyncio.get_running_loop().time()
         self._sending_since: float | None = None
-        self._task = asyncio.create_task(self._run(), name="chat-reader")
+        self.task = asyncio.create_task(self._run(), name="chat-reader")
 
     def heard(self) -> None:
         """The client has sent something."""
@@ -139,7 +140,7 @@ class Reader:
 
     def leave(self) -> None:
         """The socket is gone."""
-        self._task.cancel()
+        self.task.cancel()
         for answer_id in list(self._cursors):
             self.unfollow(answer_id)
 
@@ -150,10 +151,10 @@ class Reader:
         if now - self._heard_at > SILENCE_S or now - oldest > STALL_S:
             self.close(STAYED_AWAY)
         if self._sending_since is not None and now - self._sending_since > 2 * STALL_S:
-            self._task.cancel()  # a close would wait behind what is being sent
+            self.task.cancel()  # a close would wait behind what is being sent
 
     async def _run(self) -> None:
-        while True:
+        while not is_cancelled():
             await self._wake.wait()
             self._wake.clear()
             await self._say_all()

@@ -14,6 +14,7 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
+from apps.chat.streams.cancelling import is_cancelled
 from apps.chat.streams.keys import KEPT_S, MAX_FRAMES, answer_channel, frames_key
 from apps.chat.streams.log import AnswerLog, contiguous
 from apps.gateway.redis import client, script
@@ -75,6 +76,10 @@ class LogWriter:
         self._grown: dict[uuid.UUID, AnswerLog] = {}
         self._task: asyncio.Task[None] | None = None
 
+    @property
+    def tasks(self) -> list[asyncio.Task[None]]:
+        return [self._task] if self._task is not None else []
+
     def note(self, log: AnswerLog) -> None:
         """Have what is new in `log` written soon."""
         if log.holed:
@@ -89,7 +94,7 @@ class LogWriter:
             await asyncio.wait([self._task], timeout=timeout_s)
 
     async def _write(self) -> None:
-        while self._grown:
+        while self._grown and not is_cancelled():
             await asyncio.sleep(FLUSH_S)
             if not await self._flush():
                 await asyncio.sleep(_PAUSE_S)
