@@ -21,6 +21,7 @@ from tests.bench.chat.upstream import STAMP
 _TEXT, _CLOSE, _PING, _PONG = 0x1, 0x8, 0x9, 0xA
 _ACK_EVERY = 16
 _AT_ONCE = 50
+_PING_S = 25.0
 _TIMEOUT_S = 300.0
 
 
@@ -54,6 +55,7 @@ class Report:
     tokens: int = 0
     out_of_order: int = 0
     closed: int = 0  # sockets that the site closed
+    refused: list[str] = field(default_factory=list)
 
 
 class Socket(asyncio.Protocol):
@@ -129,7 +131,8 @@ class Socket(asyncio.Protocol):
         if frame["type"] == "hello":
             self.said_hello.set_result(None)
         elif frame["type"] == "error":
-            raise RuntimeError(frame["message"])
+            self._people.report.refused.append(frame["message"])
+            self._people.lost(self)
         elif "seq" in frame:
             if frame["seq"] != self._next:
                 self._people.report.out_of_order += 1
@@ -146,6 +149,7 @@ class People:
         self.order = order
         self.report = Report()
         self._sockets: list[Socket] = []
+        self._asking: set[Socket] = set()
         self._writing: set[Socket] = set()
         self._ended: set[Socket] = set()
         self._expected = len(order.asking)
@@ -185,6 +189,7 @@ class People:
         return socket
 
     def ask(self, socket: Socket, number: int) -> None:
+        self._asking.add(socket)
         socket.send(
             type="ask",
             id=str(number),
@@ -216,10 +221,19 @@ class People:
 
     def lost(self, socket: Socket) -> None:
         self.report.closed += 1
-        self._end(socket)
+        if socket in self._asking:
+            self._end(socket)
+
+    async def ping(self) -> None:
+        """As pages do, each socket every 25 s."""
+        while True:
+            for socket in list(self._sockets):
+                socket.send(type="ping")
+                await asyncio.sleep(_PING_S / len(self._sockets))
 
     def _end(self, socket: Socket) -> None:
         self.first_ended.set()
+        self.all_writing.set()
         self._ended.add(socket)
         if len(self._ended) >= self._expected:
             self.all_ended.set()
@@ -232,6 +246,7 @@ class People:
 async def run(order: Order) -> None:
     people = People(order)
     await people.connect(order.idle)
+    pings = asyncio.create_task(people.ping())
     await _phase("idle")
     askers = await people.connect(order.asking)
     for number, asker in enumerate(askers):
@@ -239,10 +254,13 @@ async def run(order: Order) -> None:
         await asyncio.sleep(order.spread_s / len(askers))
     async with asyncio.timeout(_TIMEOUT_S):
         await people.all_writing.wait()
+        if people.first_ended.is_set():
+            raise RuntimeError(f"not all were written to at once: {people.report}")
         print("streaming", flush=True)
         await people.first_ended.wait()
         await _phase("ended")
         await people.all_ended.wait()
+    pings.cancel()
     print(json.dumps(asdict(people.report)), flush=True)
     people.close()
 
