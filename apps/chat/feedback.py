@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable, Sequence
 from typing import Literal
+
+from django.utils.formats import number_format
+from django.utils.functional import Promise
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from apps.chat.errors import FeedbackRefused, UnknownAnswer
 from apps.chat.models import Feedback, Message, MessageState
@@ -13,20 +19,43 @@ from apps.tenants.scope import tenant_scope
 
 COMMENT_CHARS = 2000
 Thumb = Literal[1, -1]
+# What a thumb can be given for, by code; stored with it, so codes stay when words change.
+REASONS: dict[Thumb, dict[str, Promise]] = {
+    1: {
+        "right": _("Right"),
+        "clear": _("Clear"),
+        "good_sources": _("Good sources"),
+        "complete": _("Complete"),
+    },
+    -1: {
+        "wrong": _("Wrong"),
+        "not_from_documents": _("Not from my documents"),
+        "misses_something": _("Misses something"),
+        "old_information": _("Old information"),
+        "badly_written": _("Badly written"),
+    },
+}
 
 
 def read_thumb(value: str) -> Thumb | None:
     """The thumb that a form sent: up, down, or None where it is taken back ("0")."""
     thumbs: dict[str, Thumb | None] = {"1": 1, "-1": -1, "0": None}
     if value not in thumbs:
-        raise FeedbackRefused("Choose thumb up or thumb down.")
+        raise FeedbackRefused(gettext("Choose thumb up or thumb down."))
     return thumbs[value]
 
 
 def give_feedback(
-    *, access: Access, answer_id: uuid.UUID, thumb: Thumb, comment: str | None = None
+    *,
+    access: Access,
+    answer_id: uuid.UUID,
+    thumb: Thumb,
+    comment: str | None = None,
+    reasons: Sequence[str] | None = None,
 ) -> Feedback:
-    """Put a thumb on one's own answer, or change it; `comment` None leaves the one there is.
+    """Put a thumb on one's own answer, or change it; None leaves the comment or reasons there are.
+
+    Reasons of the other thumb go when it turns.
 
     Raises UnknownAnswer, or FeedbackRefused for an answer that is not there to be judged yet and
     for an over-long comment.
@@ -36,8 +65,13 @@ def give_feedback(
         changes["comment"] = _clean(comment)
     with tenant_scope(access.tenant.id):
         answer = _own_answer(access, answer_id)
+        before = Feedback.objects.filter(tenant=access.tenant, message=answer, user=access.user)
+        had = before.values_list("reasons", flat=True).first() or []
+        changes["reasons"] = _of_thumb(thumb, had if reasons is None else reasons)
         if state_of(answer) in (MessageState.STREAMING, MessageState.FAILED):
-            raise FeedbackRefused("There is no answer to judge here yet. Wait until it is done.")
+            raise FeedbackRefused(
+                gettext("There is no answer to judge here yet. Wait until it is done.")
+            )
         given, _ = Feedback.objects.update_or_create(
             tenant=access.tenant, message=answer, user=access.user, defaults=changes
         )
@@ -54,8 +88,19 @@ def withdraw_feedback(*, access: Access, answer_id: uuid.UUID) -> None:
 def _own_answer(access: Access, answer_id: uuid.UUID) -> Message:
     answer = get_answer(access, answer_id)
     if answer is None:
-        raise UnknownAnswer("That answer is no longer there. Reload the page.")
+        raise UnknownAnswer(gettext("That answer is no longer there. Reload the page."))
     return answer
+
+
+def _of_thumb(thumb: Thumb, reasons: Sequence[str]) -> list[str]:
+    """The known ones of this thumb, in their order."""
+    return [code for code in REASONS[thumb] if code in reasons]
+
+
+def reasons_in_words(codes: Iterable[str]) -> list[str]:
+    """Stored reasons in the reader's language; unknown codes are left out."""
+    words = {code: text for each in REASONS.values() for code, text in each.items()}
+    return [str(words[code]) for code in codes if code in words]
 
 
 def _clean(comment: str) -> str:
@@ -63,6 +108,10 @@ def _clean(comment: str) -> str:
     comment = comment.replace("\x00", "").replace("\r\n", "\n").strip()
     if len(comment) > COMMENT_CHARS:
         raise FeedbackRefused(
-            f"The comment has {len(comment):,} characters; the limit is {COMMENT_CHARS:,}."
+            gettext("The comment has %(length)s characters; the limit is %(limit)s.")
+            % {
+                "length": number_format(len(comment), force_grouping=True),
+                "limit": number_format(COMMENT_CHARS, force_grouping=True),
+            }
         )
     return comment

@@ -30,6 +30,8 @@ class PassageOnPage:
     after: str
     cut_before: bool  # there is more of the page before `before`
     cut_after: bool
+    first: int  # in the page's text: where `before` begins
+    last: int  # and where `after` ends
     boxes: tuple[Box, ...]  # in fractions of the page; none where the kind has no page images
 
 
@@ -60,7 +62,14 @@ def open_citation(access: Access, citation_id: uuid.UUID) -> OpenedCitation | No
     return open_place(access, citation) if citation is not None else None
 
 
-def open_place(access: Access, citation: Citation) -> OpenedCitation:
+def preview_citation(access: Access, citation_id: uuid.UUID) -> OpenedCitation | None:
+    """As `open_citation`, without what takes long: no marks on a page's image."""
+    with tenant_scope(access.tenant.id):
+        citation = get_citation(access, citation_id)
+    return open_place(access, citation, with_boxes=False) if citation is not None else None
+
+
+def open_place(access: Access, citation: Citation, *, with_boxes: bool = True) -> OpenedCitation:
     """Find the passage of a citation that this person has been let in to follow, likewise."""
     with tenant_scope(access.tenant.id):
         if citation.document_id is None:
@@ -70,7 +79,7 @@ def open_place(access: Access, citation: Citation) -> OpenedCitation:
             return OpenedCitation(citation, "closed")
         last = min(citation.page_last, citation.page_first + MOST_PAGES - 1)
         pages = list(pages_between(document.tenant_id, document.id, citation.page_first, last))
-    passages = tuple(_passages(citation, document, pages))
+    passages = tuple(_passages(citation, document, pages, with_boxes=with_boxes))
     # Reading a document again may give other text: better none than the wrong passage. The text of
     # a version that was replaced stays as it was cited.
     if document.state not in (DocumentState.READY, DocumentState.SUPERSEDED) or not passages:
@@ -79,21 +88,23 @@ def open_place(access: Access, citation: Citation) -> OpenedCitation:
 
 
 def _passages(
-    citation: Citation, document: Document, pages: Iterable[Page]
+    citation: Citation, document: Document, pages: Iterable[Page], *, with_boxes: bool
 ) -> Iterator[PassageOnPage]:
     for page in pages:
         start = max(0, citation.char_start - page.char_start)
         end = min(len(page.text), citation.char_end - page.char_start)
         if start < end:
-            yield _on_page(citation, document, page, start, end)
+            boxes = (
+                passage_boxes(document, page, citation.char_start, citation.char_end)
+                if with_boxes
+                else []
+            )
+            yield _on_page(page, start, end, boxes)
 
 
-def _on_page(
-    citation: Citation, document: Document, page: Page, start: int, end: int
-) -> PassageOnPage:
+def _on_page(page: Page, start: int, end: int, boxes: Iterable[Box]) -> PassageOnPage:
     first = max(0, start - CONTEXT_CHARS)
     last = min(len(page.text), end + CONTEXT_CHARS)
-    boxes = passage_boxes(document, page, citation.char_start, citation.char_end)
     return PassageOnPage(
         number=page.number,
         before=page.text[first:start],
@@ -101,5 +112,7 @@ def _on_page(
         after=page.text[end:last],
         cut_before=first > 0,
         cut_after=last < len(page.text),
+        first=first,
+        last=last,
         boxes=tuple(boxes),
     )

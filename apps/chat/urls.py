@@ -14,6 +14,7 @@ _SHARED = "chat/shared/<uuid:share_id>/"
 
 urlpatterns = [
     path("chat/", pages.home, name="home"),
+    path("chat/suggestions/", pages.suggestions, name="suggestions"),
     path("chat/conversations/", conversations.conversation_list, name="conversation_list"),
     path("chat/conversations/more/", conversations.more_conversations, name="more"),
     path("chat/search/", searching.search, name="search"),
@@ -27,7 +28,10 @@ urlpatterns = [
         f"{_SHARED}citations/<uuid:citation_id>/", sharing.shared_citation, name="shared_citation"
     ),
     path("chat/citations/<uuid:citation_id>/", answers.citation, name="citation"),
+    path("chat/citations/<uuid:citation_id>/preview/", answers.preview, name="preview"),
+    path("chat/citations/<uuid:citation_id>/around/", answers.around, name="around"),
     path("chat/answers/<uuid:answer_id>/", pages.answer, name="answer"),
+    path("chat/answers/<uuid:answer_id>/copy/", answers.copy, name="copy"),
     path("chat/answers/<uuid:answer_id>/details/", answers.details, name="details"),
     path("chat/answers/<uuid:answer_id>/feedback/", answers.give_feedback, name="feedback"),
     path(_CONVERSATION, pages.conversation, name="conversation"),

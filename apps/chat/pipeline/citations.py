@@ -28,6 +28,7 @@ _IN_SENTENCES_FROM = 0.4
 _SENTENCES_IN_A_ROW = 3
 MARKER = re.compile(r"\[(\d{1,3})\]")
 _FENCE = re.compile(r"(```|~~~)")
+_HEADING = re.compile(r"#{1,6}(?:\s|$)")
 _FORMULAS = {"$$": "$$", "\\[": "\\]"}
 _TEX_COMMAND = re.compile(r"\\[A-Za-z]+")
 # A sentence ends at closing punctuation (with its markers and quotes) before white space.
@@ -103,7 +104,7 @@ def split_sentences(text: str) -> Iterator[tuple[int, int]]:
             closing = fence[1]
         elif (formula := _FORMULAS.get(bare[:2])) and not bare[2:].endswith(formula):
             closing = formula
-        elif not formula:
+        elif not formula and not _HEADING.match(bare):  # which names, and claims nothing
             yield from _split_line(text, offset, offset + len(line.rstrip()))
         offset += len(line)
 

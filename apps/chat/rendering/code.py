@@ -45,6 +45,7 @@ _LEXERS = {
     "php": ("php",),
     "python": ("python", "py", "python3"),
     "r": ("r",),
+    "ruby": ("ruby", "rb"),
     "rust": ("rust", "rs"),
     "sql": ("sql", "postgresql", "postgres", "mysql", "sqlite"),
     "swift": ("swift",),

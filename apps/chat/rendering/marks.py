@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from html import escape
 
 from django.utils.translation import gettext as _
@@ -74,6 +74,12 @@ def _mark_row(row: str, chips: str) -> str:
     if set(row) <= set("|-: "):
         return row
     return f"{row[:-1]}{chips}|" if row.endswith("|") else f"{row}{chips}"
+
+
+def write_marks(text: str, sentences: Sequence[Sentence], shown: Collection[int]) -> str:
+    """The Markdown with the earned markers of `shown` as "[n]", and no doubts: for copies."""
+    marked = put_marks(text, sentences, dict.fromkeys(shown, ("", "")))
+    return _CHIP_MARK.sub(r" [\1]", _CLOSE_MARK.sub("", marked.replace(OPEN, "")))
 
 
 def make_tags(html: str, urls: CitationUrls) -> str:

@@ -1,7 +1,7 @@
 """Reading conversations."""
 
 from apps.chat.selectors.branches import Branches, branches_of, shown_path
-from apps.chat.selectors.citations import citation_urls, get_citation
+from apps.chat.selectors.citations import citation_urls, cited_sources, get_citation
 from apps.chat.selectors.conversations import (
     OwnLimit,
     conversations_of,
@@ -13,6 +13,7 @@ from apps.chat.selectors.feedback import (
     FeedbackGiven,
     feedback_to_review,
     get_feedback,
+    reasons_given,
 )
 from apps.chat.selectors.history import exchanges_before, history_before
 from apps.chat.selectors.passages import passages_of
@@ -36,6 +37,7 @@ __all__ = [
     "branch_of",
     "branches_of",
     "citation_urls",
+    "cited_sources",
     "conversations_of",
     "exchanges_before",
     "feedback_to_review",
@@ -47,6 +49,7 @@ __all__ = [
     "history_before",
     "own_limits",
     "passages_of",
+    "reasons_given",
     "shown_path",
     "state_of",
     "thread_of",

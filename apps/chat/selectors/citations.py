@@ -6,7 +6,9 @@ import uuid
 
 from django.urls import reverse
 
-from apps.chat.models import Citation
+from apps.chat.models import Citation, Message
+from apps.chat.rendering import Source
+from apps.documents.templatetags.documents import page_range
 from apps.tenants.access import Access
 
 
@@ -33,6 +35,15 @@ def citation_urls(access: Access, citations: dict[int, uuid.UUID]) -> dict[int, 
         )
         for marker, citation_id in citations.items()
     }
+
+
+def cited_sources(access: Access, answer: Message) -> list[Source]:
+    """The sources that an answer cites, by marker."""
+    found = Citation.objects.filter(tenant=access.tenant, message_id=answer.id, cited=True)
+    return [
+        Source(each.marker, each.document_name, page_range(each.page_first, each.page_last))
+        for each in found.order_by("marker")
+    ]
 
 
 def citations_by_message(

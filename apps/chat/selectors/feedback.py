@@ -26,6 +26,12 @@ def feedback_of(access: Access, messages: list[Message]) -> QuerySet[Feedback]:
     )
 
 
+def reasons_given(tenant_id: uuid.UUID, answer_id: uuid.UUID) -> list[str]:
+    """The codes of the reasons of whoever gave the answer a thumb; for who reviews thumbs."""
+    given = Feedback.objects.filter(tenant_id=tenant_id, message_id=answer_id)
+    return [code for reasons in given.values_list("reasons", flat=True) for code in reasons]
+
+
 @dataclass(frozen=True)
 class CitedPlace:
     """A passage that an answer was given, as a place in a document that still exists."""

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import cast
 
-from django.http import Http404, HttpResponse
+from django.http import Http404, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
 from apps.chat import feedback, selectors
 from apps.chat.errors import FeedbackRefused
-from apps.chat.sources import open_citation
+from apps.chat.neighbours import Place, Way, read_on
+from apps.chat.pipeline.types import read_sentence
+from apps.chat.rendering import copy_answer
+from apps.chat.sources import open_citation, preview_citation
 from apps.gateway.service import available_models
 from apps.telemetry.models import Span
 from apps.telemetry.selectors import hops_of
 from apps.tenants.access import Right, TenantRequest, tenant_page
+from apps.tenants.money import format_money
 
 
 @require_GET
@@ -34,13 +39,63 @@ def citation(request: TenantRequest, citation_id: uuid.UUID) -> HttpResponse:
 
 
 @require_GET
-@tenant_page(Right.SEE_HOPS)
-def details(request: TenantRequest, answer_id: uuid.UUID) -> HttpResponse:
-    """Time, tokens and hops of one of one's own answers."""
+@tenant_page(Right.CHAT, scoped=False)
+def preview(request: TenantRequest, citation_id: uuid.UUID) -> HttpResponse:
+    """A source of an answer in a few words, for the box beside its number."""
+    opened = preview_citation(request.access, citation_id)
+    if opened is None:
+        raise Http404
+    context = {"opened": opened, "citation": opened.citation}
+    return render(request, "chat/_preview.html", context)
+
+
+@require_GET
+@tenant_page(Right.CHAT, scoped=False)
+def around(request: TenantRequest, citation_id: uuid.UUID) -> HttpResponse:
+    """The text next to what is shown of a source: `way` "before" or "after" `at` on `page`.
+
+    Without them, how its document begins.
+    """
+    way = request.GET.get("way", "after")
+    if way not in ("before", "after"):
+        raise Http404
+    place = Place(_number(request, "page", 1), _number(request, "at", 0))
+    stretch = read_on(request.access, citation_id, place, cast("Way", way))
+    if stretch is None:
+        raise Http404
+    context = {"stretch": stretch, "way": way, "citation_id": citation_id}
+    return render(request, "chat/_around.html", context)
+
+
+def _number(request: TenantRequest, name: str, default: int) -> int:
+    value = request.GET.get(name, str(default))
+    if not value.isascii() or not value.isdigit() or len(value) > 9:
+        raise Http404
+    return int(value)
+
+
+@require_GET
+@tenant_page(Right.CHAT)
+def copy(request: TenantRequest, answer_id: uuid.UUID) -> HttpResponse:
+    """An answer for the clipboard, with its citations unless `citations=no`."""
     answer = selectors.get_answer(request.access, answer_id)
     if answer is None:
         raise Http404
-    hops = hop_bars(hops_of(request.access.tenant.id, answer.id))
+    sources = selectors.cited_sources(request.access, answer)
+    shown = [] if request.GET.get("citations") == "no" else sources
+    sentences = [read_sentence(each) for each in answer.support]
+    return JsonResponse(asdict(copy_answer(answer.text, sentences, shown)))
+
+
+@require_GET
+@tenant_page(Right.CHAT)
+def details(request: TenantRequest, answer_id: uuid.UUID) -> HttpResponse:
+    """Time, model, tokens and cost of one of one's own answers; its hops for who may see them."""
+    access = request.access
+    answer = selectors.get_answer(access, answer_id)
+    if answer is None:
+        raise Http404
+    hops = hop_bars(hops_of(access.tenant.id, answer.id)) if access.may_see_hops else []
     asked = selectors.get_question(request.access, answer)
     labels = {model.alias: model.label for model in available_models()}
     model = labels.get(answer.model, answer.model)
@@ -49,6 +104,7 @@ def details(request: TenantRequest, answer_id: uuid.UUID) -> HttpResponse:
         "hops": hops,
         "total_ms": selectors.total_ms_of(answer),
         "model": model,
+        "cost": None if answer.cost_micros is None else format_money(answer.cost_micros),
         "searched_as": asked.searched_as if asked else "",
         "rewritten_by": _rewritten_by(hops),
     }
@@ -90,6 +146,7 @@ def _take_feedback(request: TenantRequest, answer_id: uuid.UUID) -> None:
         answer_id=answer_id,
         thumb=thumb,
         comment=request.POST.get("comment"),
+        reasons=request.POST.getlist("reason") if "comment" in request.POST else None,
     )
 
 

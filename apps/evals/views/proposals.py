@@ -11,6 +11,8 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
+from apps.chat.feedback import reasons_in_words
+from apps.chat.selectors import reasons_given
 from apps.documents.models import Collection
 from apps.documents.selectors import collections_for
 from apps.evals import services
@@ -147,6 +149,7 @@ def _row(request: TenantRequest, proposal: Proposal) -> dict[str, Any]:
     return {
         "proposal": proposal,
         "passages": passages,
+        "reasons": reasons_in_words(reasons_given(proposal.tenant_id, proposal.answer_id)),
         "sets": selectors.sets_of(request.access, collections),
         "collections": collections,
     }

@@ -1,26 +1,29 @@
 // One answer on the page: from the first hop to the server's final HTML.
 
-import { renderMarkdown, sanitise } from "./render.js";
+import { fill, gettext } from "../i18n.js";
+import { ANY_ID } from "./ids.js";
+import { spokenText } from "./plain.js";
+import { Writing } from "./writing.js";
 
-const ANY_ID = "00000000-0000-0000-0000-000000000000"; // stands in addresses of templates
 // What is said while nothing has been written yet.
 const AT_WORK = {
-  cache: "Searching…",
-  rewrite: "Reading your question…",
-  embed: "Searching…",
-  search: "Searching…",
-  rerank: "Choosing passages…",
+  cache: () => gettext("Searching…"),
+  rewrite: () => gettext("Reading your question…"),
+  embed: () => gettext("Searching…"),
+  search: () => gettext("Searching…"),
+  rerank: () => gettext("Choosing passages…"),
 };
 const ENDED = {
-  stopped: "You stopped this answer.",
-  interrupted: "The answer broke off. What was written is kept.",
-  failed: "The answer failed.",
+  stopped: () => gettext("You stopped this answer."),
+  interrupted: () => gettext("The answer broke off. What was written is kept."),
+  failed: () => gettext("The answer failed."),
 };
 // The same words are in `templates/chat/_answer.html`, for answers of before.
 const CACHED = {
-  hit: "Given before, to the same question. Regenerate asks anew.",
-  semantic: "Given before, to a question that means the same. Regenerate asks anew.",
-  shared: "Written once for this question, which was asked twice at the same time.",
+  hit: () => gettext("Given before, to the same question. Regenerate asks anew."),
+  semantic: () =>
+    gettext("Given before, to a question that means the same. Regenerate asks anew."),
+  shared: () => gettext("Written once for this question, which was asked twice at the same time."),
 };
 
 export class Answer {
@@ -31,10 +34,9 @@ export class Answer {
     this.body = element.querySelector(".answer-body");
     this.statusText = element.querySelector(".answer-status-text");
     this.sources = new Map();
-    this.text = "";
+    this.writing = new Writing(this.body, this.sources);
     this.sequence = -1;
-    this.painting = false;
-    this.setState("waiting", "Sending…");
+    this.setState("waiting", gettext("Sending…"));
   }
 
   get id() {
@@ -57,6 +59,7 @@ export class Answer {
       "answer.sources": () => this.setSources(frame.sources),
       "answer.notice": () => this.notice(frame.message),
       "answer.tokens": () => this.tokens(frame.text),
+      "answer.block": () => this.writing.finishBlock(frame.end, frame.html),
       "answer.finished": () => this.finished(frame),
     };
     handlers[frame.type]?.();
@@ -65,12 +68,12 @@ export class Answer {
 
   started(frame) {
     this.element.dataset.answer = frame.answer;
-    this.setState("waiting", "Searching…");
+    this.setState("waiting", gettext("Searching…"));
   }
 
   hop(frame) {
-    if (this.text || frame.state !== "started") return;
-    const words = AT_WORK[frame.hop];
+    if (this.writing.begun || frame.state !== "started") return;
+    const words = AT_WORK[frame.hop]?.();
     if (words) this.setState("waiting", words);
   }
 
@@ -89,7 +92,9 @@ export class Answer {
     });
     this.element.querySelector(".answer-sources").replaceChildren(...items);
     // How many of them the model is given is decided after this.
-    if (sources.length && !this.text) this.setState("waiting", "Reading the best passages…");
+    if (sources.length && !this.writing.begun) {
+      this.setState("waiting", gettext("Reading the best passages…"));
+    }
   }
 
   notice(message) {
@@ -100,50 +105,40 @@ export class Answer {
   }
 
   tokens(text) {
-    this.text += text;
-    this.setState("streaming", "Writing…");
-    if (this.painting) return;
-    this.painting = true;
-    requestAnimationFrame(() => this.paint());
-  }
-
-  paint() {
-    this.painting = false;
-    if (this.element.dataset.state !== "streaming") return;
-    this.body.replaceChildren(renderMarkdown(this.text, this.sources));
-    this.onPaint?.();
+    this.setState("streaming", gettext("Writing…"));
+    this.writing.add(text);
   }
 
   finished(frame) {
-    this.body.innerHTML = sanitise(frame.html);
+    this.writing.finish(frame.html);
     this.element.dataset.kind = frame.kind ?? "";
     const cited = new Set(frame.cited);
     for (const item of this.element.querySelectorAll(".source")) {
       item.toggleAttribute("data-cited", cited.has(Number(item.dataset.marker)));
     }
     this.cached(frame.cache);
-    this.end(frame.state, frame.error?.message ?? ENDED[frame.state]);
-    this.allowFeedback();
-    if (frame.hops) this.allowDetails();
+    this.end(frame.state, frame.error?.message ?? ENDED[frame.state]?.());
+    this.nameParts();
   }
 
   /** Says where the answer is from, if it was not written for this question. */
   cached(how) {
     const line = this.element.querySelector(".answer-cache");
-    line.textContent = CACHED[how] ?? "";
+    line.textContent = CACHED[how]?.() ?? "";
     line.hidden = !line.textContent;
   }
 
-  /** The form came out of a template: its addresses and labels stand for no answer yet. */
-  allowFeedback() {
-    const form = this.element.querySelector(".feedback");
-    for (const part of [this.element, form, ...form.querySelectorAll("*")]) {
+  /** All came out of a template: its addresses and labels stand for no answer yet. */
+  nameParts() {
+    for (const part of [this.element, ...this.element.querySelectorAll("*")]) {
       for (const { name, value } of [...part.attributes]) {
         if (value.includes(ANY_ID)) part.setAttribute(name, value.replaceAll(ANY_ID, this.id));
       }
     }
-    form.hidden = false;
-    window.htmx?.process(form);
+    for (const part of this.element.querySelectorAll(".feedback, .answer-details")) {
+      part.hidden = false;
+      window.htmx?.process(part);
+    }
   }
 
   /** Ends the answer, with words about how where it did not simply end. */
@@ -155,21 +150,10 @@ export class Answer {
     line.classList.toggle("error", state === "failed");
   }
 
-  allowDetails() {
-    const details = this.element.querySelector(".answer-details");
-    if (!details) return;
-    details.hidden = false;
-    details.setAttribute(
-      "hx-get",
-      details.dataset.url.replace(ANY_ID, this.id),
-    );
-    window.htmx?.process(details);
-  }
-
   /** What a screen reader is told once, at the end. */
   spoken() {
     const line = this.element.querySelector(".answer-end");
-    return [this.body.textContent.trim(), line.hidden ? "" : line.textContent.trim()].join(" ");
+    return [spokenText(this.body), line.hidden ? "" : line.textContent.trim()].join(" ");
   }
 }
 
@@ -185,10 +169,13 @@ function fillSource(item, source, url) {
   item.querySelector(".source-snippet").textContent = source.snippet;
   const meter = item.querySelector("meter");
   meter.value = source.relevance;
-  meter.title = `Relevance ${Math.round(source.relevance * 100)} of 100`;
+  meter.title = fill(gettext("Relevance %(percent)s of 100"), {
+    percent: Math.round(source.relevance * 100),
+  });
   return item;
 }
 
 function placeOf({ page_first: first, page_last: last }) {
-  return first === last ? `page ${first}` : `pages ${first} to ${last}`;
+  if (first === last) return fill(gettext("page %(number)s"), { number: first });
+  return fill(gettext("pages %(first)s to %(last)s"), { first, last });
 }

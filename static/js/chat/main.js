@@ -14,6 +14,7 @@ import { addresses } from "./ids.js";
 import { openCitations, showFetchedParts } from "./opening.js";
 import { Page } from "./page.js";
 import { Picker } from "./picker.js";
+import { helpReading } from "./reading.js";
 import { Scrolling } from "./scrolling.js";
 import { Shortcuts } from "./shortcuts.js";
 import { Socket } from "./socket.js";
@@ -83,6 +84,7 @@ function start(element) {
   });
   openCitations(sources);
   showFetchedParts(announcer);
+  helpReading((words) => announcer.say(words));
   socket.connect();
   showStored();
 
@@ -180,7 +182,6 @@ function start(element) {
     "[data-branch]": async (button) => announcer.say(await branches.step(button)),
     "[data-choose]": choose,
     "[data-suggestion]": suggest,
-    "[data-copy]": (button) => copy(button.closest(".answer"), button),
     "[data-drawer-toggle]": () => page.toggleDrawer(),
     "[data-show-sources]": (button) => {
       sources.showAnswer(button.closest(".answer") ?? thread.lastAnswer ?? element, button);
@@ -208,17 +209,4 @@ function start(element) {
       if (button) act(button);
     }
   });
-}
-
-async function copy(answer, button) {
-  try {
-    await navigator.clipboard.writeText(answer.querySelector(".answer-body").innerText);
-    const label = button.querySelector("span");
-    const before = label.textContent;
-    label.textContent = gettext("Copied");
-    setTimeout(() => (label.textContent = before), 1500);
-  } catch {
-    // The browser refused the clipboard; the text can still be selected by hand.
-    getSelection().selectAllChildren(answer.querySelector(".answer-body"));
-  }
 }

@@ -1,93 +1,162 @@
-// Markdown to safe HTML while an answer streams. The server's own HTML replaces it at the end.
+// What an answer's last, unfinished block looks like while it is written. Made of elements and
+// text alone, never of HTML: what a model writes cannot become more than that. The server's own
+// rendering replaces it as soon as the block is finished, so this knows the common forms only.
 
-import { Marked } from "../../vendor/marked.esm.js";
-import DOMPurify from "../../vendor/purify.es.js";
+import { inline } from "./inline.js";
 
-const ALLOWED = {
-  ALLOWED_TAGS: [
-    ..."p br hr strong em s del code pre blockquote ul ol li a span".split(" "),
-    ..."h1 h2 h3 h4 h5 h6 table thead tbody tr th td".split(" "),
-  ],
-  ALLOWED_ATTR: ["href", "title", "class", "data-citation", "start"],
-  // Every other value has to pass for an address, as the next line has it.
-  ADD_URI_SAFE_ATTR: ["data-citation", "start"],
-  ALLOWED_URI_REGEXP: /^(?:https?:\/\/|\/(?!\/))/i,
-  ALLOW_DATA_ATTR: false,
-  ALLOW_ARIA_ATTR: false,
-};
-const OWN_CLASSES = new Set(["cite", "unsupported"]);
+const FENCE = /^ {0,3}(`{3,}|~{3,})\s*([^`]*)$/;
+const HEADING = /^ {0,3}(#{1,6})\s+(.*?)\s*#*$/;
+const RULE = /^ {0,3}(?:(?:\*\s*){3,}|(?:-\s*){3,}|(?:_\s*){3,})$/;
+const ITEM = /^( *)([-+*]|\d{1,9}[.)])(?: +|$)(.*)$/;
+const QUOTE = /^ {0,3}> ?/;
+const DELIMITER_ROW = /^ {0,3}\|?[\s:|-]*$/;
+const FORMULA = /^ {0,3}(\$\$|\\\[)/;
+const DEEPEST = 6; // quotes and lists within each other
 
-const escapeHtml = (text) =>
-  text.replace(/[&<>"']/g, (sign) => `&#${sign.charCodeAt(0)};`);
-
-const marked = new Marked({
-  gfm: true,
-  breaks: false,
-  // HTML in an answer comes from a model that read hostile text: show it, don't run it.
-  renderer: {
-    html: ({ text }) => escapeHtml(text),
-    image: ({ text }) => escapeHtml(text),
-  },
-});
-
-const purify = DOMPurify(window);
-purify.addHook("afterSanitizeAttributes", (node) => {
-  if (node.hasAttribute("class")) {
-    const kept = [...node.classList].filter((name) => OWN_CLASSES.has(name));
-    if (kept.length) node.className = kept.join(" ");
-    else node.removeAttribute("class");
-  }
-  if (node.tagName === "A" && !node.hasAttribute("data-citation")) {
-    node.setAttribute("target", "_blank");
-    node.setAttribute("rel", "noopener noreferrer nofollow");
-  }
-});
-
-/** Safe HTML of Markdown that may stop anywhere; `sources` maps a marker to its source. */
+/** Elements for Markdown that may stop anywhere; `sources` maps a marker to its source. */
 export function renderMarkdown(text, sources) {
-  const template = document.createElement("template");
-  template.innerHTML = sanitise(marked.parse(closeFences(text)));
-  linkMarkers(template.content, sources);
-  return template.content;
+  const fragment = document.createDocumentFragment();
+  blocks(fragment, text.split("\n"), sources, 0);
+  return fragment;
 }
 
-/** HTML that came rendered from the server, sanitised once more. */
-export function sanitise(html) {
-  return purify.sanitize(html, ALLOWED);
-}
-
-// A code block that is still being written would swallow the rest of the page's styling.
-function closeFences(text) {
-  let open = "";
-  for (const line of text.split("\n")) {
-    const fence = line.match(/^ {0,3}(`{3,}|~{3,})/)?.[1];
-    if (!fence) continue;
-    if (!open) open = fence;
-    else if (fence[0] === open[0] && fence.length >= open.length) open = "";
-  }
-  return open ? `${text}\n${open}` : text;
-}
-
-// "[2]" becomes a chip where passage 2 was given; code is left alone.
-function linkMarkers(root, sources) {
-  const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
-  const texts = [];
-  while (walker.nextNode()) texts.push(walker.currentNode);
-  for (const node of texts) {
-    if (!node.data.includes("[") || node.parentElement?.closest("code, a")) continue;
-    const pieces = node.data.split(/\[(\d{1,2})\]/);
-    if (pieces.length === 1) continue;
-    node.replaceWith(...pieces.flatMap((piece, at) => (at % 2 ? chip(piece, sources) : piece)));
+function blocks(parent, lines, sources, depth) {
+  let at = 0;
+  while (at < lines.length) {
+    const line = lines[at];
+    if (!line.trim()) at += 1;
+    else if (FENCE.test(line)) at = code(parent, lines, at);
+    else if (FORMULA.test(line)) at = formula(parent, lines, at);
+    else if (HEADING.test(line)) at = heading(parent, lines, at, sources);
+    else if (RULE.test(line)) at = add(parent, "hr") && at + 1;
+    else if (depth < DEEPEST && QUOTE.test(line)) at = quote(parent, lines, at, sources, depth);
+    else if (depth < DEEPEST && ITEM.test(line)) at = list(parent, lines, at, sources, depth);
+    else if (/^ {0,3}\|/.test(line)) at = table(parent, lines, at, sources);
+    else at = paragraph(parent, lines, at, sources);
   }
 }
 
-function chip(marker, sources) {
-  const source = sources.get(Number(marker));
-  if (!source) return `[${marker}]`;
-  const link = document.createElement("a");
-  link.className = "cite";
-  link.dataset.citation = source.citation;
-  link.href = source.url;
-  link.textContent = marker;
-  return link;
+function add(parent, tag, className) {
+  const element = document.createElement(tag);
+  if (className) element.className = className;
+  parent.append(element);
+  return element;
+}
+
+function code(parent, lines, at) {
+  const [, fence, language] = lines[at].match(FENCE);
+  const closes = (line) => {
+    const found = line.match(/^ {0,3}(`{3,}|~{3,})\s*$/)?.[1];
+    return found?.[0] === fence[0] && found.length >= fence.length;
+  };
+  let end = at + 1;
+  while (end < lines.length && !closes(lines[end])) end += 1;
+  const box = add(parent, "div", "code");
+  const head = add(box, "div", "code-head");
+  add(head, "span", "code-language").textContent = language.trim().split(/\s/)[0].slice(0, 20);
+  // The closing fence that is still being written is no line of the code.
+  const body = lines.slice(at + 1, end).join("\n").replace(/\n?[`~]{1,2}$/, "");
+  add(add(box, "pre"), "code").textContent = body ? `${body}\n` : "\n";
+  return end + 1;
+}
+
+/** A formula's source, quietly: it becomes a formula when it is whole. */
+function formula(parent, lines, at) {
+  const closing = lines[at].trim().startsWith("$$") ? "$$" : "\\]";
+  const rest = (line, first) => (first ? line.trim().slice(2) : line);
+  let end = at;
+  while (end < lines.length && lines[end].trim()) {
+    end += 1;
+    if (rest(lines[end - 1], end - 1 === at).includes(closing)) break;
+  }
+  const source = lines.slice(at, end).join("\n").replaceAll(/\$\$|\\[[\]]/g, "").trim();
+  add(parent, "p", "formula-source").textContent = source;
+  return end;
+}
+
+function heading(parent, lines, at, sources) {
+  const [, signs, text] = lines[at].match(HEADING);
+  inline(add(parent, `h${signs.length}`), text, sources);
+  return at + 1;
+}
+
+function quote(parent, lines, at, sources, depth) {
+  let end = at;
+  while (end < lines.length && QUOTE.test(lines[end])) end += 1;
+  const inner = lines.slice(at, end).map((line) => line.replace(QUOTE, ""));
+  blocks(add(parent, "blockquote"), inner, sources, depth + 1);
+  return end;
+}
+
+function list(parent, lines, at, sources, depth) {
+  const marker = lines[at].match(ITEM)[2];
+  const numbered = /\d/.test(marker);
+  const element = add(parent, numbered ? "ol" : "ul");
+  if (numbered && Number.parseInt(marker, 10) !== 1) element.start = Number.parseInt(marker, 10);
+  const items = [];
+  let loose = false;
+  while (at < lines.length) {
+    const found = lines[at].match(ITEM);
+    if (found && found[1].length < 2 && /\d/.test(found[2]) === numbered) {
+      items.push([found[3]]);
+    } else if (!lines[at].trim()) {
+      if (!goesOn(lines[at + 1], numbered)) break;
+      items.at(-1).push("");
+      loose = true;
+    } else if (/^ {2,}/.test(lines[at])) {
+      items.at(-1).push(lines[at].replace(numbered ? /^ {2,4}/ : /^ {2}/, ""));
+    } else if (ends(lines[at])) break;
+    else items.at(-1).push(lines[at]); // a line that goes on with the item's paragraph
+    at += 1;
+  }
+  for (const item of items) fillItem(add(element, "li"), item, loose, sources, depth);
+  return at;
+}
+
+function goesOn(line, numbered) {
+  if (line === undefined) return false;
+  const found = line.match(ITEM);
+  return /^ {2,}\S/.test(line) || (found && /\d/.test(found[2]) === numbered);
+}
+
+function ends(line) {
+  return [FENCE, HEADING, QUOTE, RULE, ITEM].some((sign) => sign.test(line));
+}
+
+function fillItem(item, lines, loose, sources, depth) {
+  lines[0] = lines[0].replace(/^\[([ xX])\] /, (whole, tick) => (tick === " " ? "☐ " : "☑ "));
+  blocks(item, lines, sources, depth + 1);
+  const first = item.firstElementChild;
+  if (!loose && first?.tagName === "P") first.replaceWith(...first.childNodes);
+}
+
+function table(parent, lines, at, sources) {
+  const element = add(add(parent, "div", "table-box"), "table");
+  row(add(add(element, "thead"), "tr"), lines[at], "th", sources);
+  at += 1;
+  if (at < lines.length && DELIMITER_ROW.test(lines[at])) at += 1;
+  const body = document.createElement("tbody");
+  for (; at < lines.length && lines[at].includes("|"); at += 1) {
+    row(add(body, "tr"), lines[at], "td", sources);
+  }
+  if (body.firstChild) element.append(body);
+  return at;
+}
+
+function row(element, line, tag, sources) {
+  const cells = line.trim().replace(/^\||\|$/g, "").split(/(?<!\\)\|/);
+  for (const cell of cells) inline(add(element, tag), cell.trim().replaceAll("\\|", "|"), sources);
+}
+
+function paragraph(parent, lines, at, sources) {
+  let end = at + 1;
+  while (end < lines.length && lines[end].trim() && !interrupts(lines[end])) end += 1;
+  inline(add(parent, "p"), lines.slice(at, end).join("\n"), sources);
+  return end;
+}
+
+function interrupts(line) {
+  // Of numbered lists only one that begins with 1: a year at the start of a line is none.
+  if (/^ {0,3}(?:[-+*]|1[.)]) +\S/.test(line)) return true;
+  return [FENCE, HEADING, QUOTE, RULE, FORMULA].some((sign) => sign.test(line));
 }

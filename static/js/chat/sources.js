@@ -1,5 +1,7 @@
 // The sources panel: a column on wide screens, a sheet from the bottom on phones.
 
+import { gettext } from "../i18n.js";
+
 export class Sources {
   constructor(panel) {
     this.panel = panel;
@@ -42,7 +44,7 @@ export class Sources {
     this.list.hidden = false;
     this.detail.hidden = true;
     this.back.hidden = true;
-    this.title.textContent = "Sources";
+    this.title.textContent = gettext("Sources");
     this.detail.replaceChildren();
     this.select(null);
   }
@@ -54,9 +56,9 @@ export class Sources {
     this.panel.querySelector("[data-no-sources]").hidden = true;
     this.detail.hidden = false;
     this.back.hidden = false;
-    this.title.textContent = "Source";
+    this.title.textContent = gettext("Source");
     this.select(link.dataset.citation);
-    this.detail.replaceChildren(note("Opening the passage…"));
+    this.detail.replaceChildren(note(gettext("Opening the passage…")));
     this.open(link);
     try {
       const response = await fetch(link.href, {
@@ -66,9 +68,11 @@ export class Sources {
       if (!response.ok) throw new Error(String(response.status));
       // Our own template's HTML; text of documents in it was escaped by the server.
       this.detail.innerHTML = await response.text();
+      window.htmx?.process(this.detail);
       this.scrollToMark();
     } catch {
-      this.detail.replaceChildren(note("This source could not be opened. Try again in a moment."));
+      const words = gettext("This source could not be opened. Try again in a moment.");
+      this.detail.replaceChildren(note(words));
     }
   }
 
