@@ -18,7 +18,7 @@ _NUMBERING = re.compile(
     r"(?:\d+(?:\.\d+)*[.):]?|[IVX]+[.):]|§\s*\d+\w?|[a-z][.)])\s+",
     re.IGNORECASE,
 )
-_MARKUP = re.compile(r"[*_`#]+(?=\S)|(?<=\S)[*_`#]+(?=\s|$|[.,:;])")
+_MARKUP = re.compile(r"(?<!\w)[*_`#]+(?=\S)|(?<=\S)[*_`#]+(?!\w)")
 _QUESTION_MARKS = ("?", "？", "؟")
 _UNREADABLE = re.compile(r"[<>{}|=\\]|https?://|\w\(\)|\ufffd")
 _ASKED = {
@@ -42,21 +42,28 @@ _OPENED = {
     "fr": (("comment pourquoi quand où", "Peux-tu expliquer {} ?"),),
     "es": (("cómo qué cuándo dónde quién por", "¿Puedes explicar {}?"),),
 }
-# "Changing the model" is something done; "Building 4" is not.
-_BEHIND_GERUND_TEXT = "a an the your with without by to from at as between several"
-_BEHIND_GERUND = frozenset(_BEHIND_GERUND_TEXT.split())
 _DONE_TEXT = """
-accept activate add allow apply archive ask assign attach back build buy call cancel change check
-choose clean close compare configure connect contact convert copy create cut debug define delete
-deploy disable download edit enable enter export file find fix get give handle import improve
-insert install invite join keep limit link load log make manage mark measure merge migrate monitor
-mount move name open order pack pay pick prepare print protect publish put read rebuild recover
-register remove rename renew repair replace request reset restart restore return review rotate run
-save schedule search secure select send set share ship show sign start stop store submit switch
-test track translate troubleshoot turn unlock update upgrade upload use validate verify view watch
-write
+accept activate add allow apply assign build choose compare configure connect convert create
+define delete deploy disable download edit enable enter find get give improve insert install
+invite join keep make manage merge migrate prepare protect publish read rebuild recover register
+remove rename renew repair replace restore rotate secure select submit translate troubleshoot
+unlock upload use validate verify write
 """
 _DONE = frozenset(_DONE_TEXT.split())
+# Something done, as "Changing the model" is and "Building 4" is not, where one of these follows.
+_DONE_OR_NAMED_TEXT = """
+archive ask attach back book buy call cancel change check clean close contact copy cut debug
+export file fix handle import limit link load log mark measure monitor mount move name open order
+pack pay pick plan print put record report request reset restart return review run save schedule
+search send set share ship show sign start stop store switch test track turn update upgrade view
+watch
+"""
+_DONE_OR_NAMED = frozenset(_DONE_OR_NAMED_TEXT.split())
+_BEHIND_TEXT = """
+a all an another any as at between by for from in it new on one out several the to up with without
+your
+"""
+_BEHIND = frozenset(_BEHIND_TEXT.split())
 # Headings that say where one is rather than what is told there.
 _EMPTY_TEXT = """
 about abstract appendix background changelog conclusion contents details examples faq figures
@@ -94,9 +101,10 @@ def about_heading(heading: str, language: str) -> Asked | None:
         if rest and first.casefold() in openers.split():
             return Asked(pattern.format(_lowered(title)), 3)
     if language in ("en", "") and rest:
-        if first.casefold() in _DONE:
+        follows = rest.split(" ", 1)[0] in _BEHIND
+        if first.casefold() in _DONE or (follows and first.casefold() in _DONE_OR_NAMED):
             return Asked(f"How do I {_mine(_lowered(title))}?", 3)
-        if first.endswith("ing") and rest.split(" ", 1)[0] in _BEHIND_GERUND:
+        if first.endswith("ing") and follows:
             return Asked(f"How does {_mine(_lowered(title))} work?", 3)
     words = len(title.split())
     template = _ASKED.get(language or "en")
