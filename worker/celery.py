@@ -31,6 +31,7 @@ SYNC_EVERY_S = 60.0
 BUILD_EVERY_S = 5.0  # a throttled build works for as long, and one that gave way goes on
 TEND_EVERY_S = 60.0  # indexes of large tenants, and samples of recall
 TUNE_EVERY_S = 60.0  # what waited for documents to be ingested, or was lost
+CHAT_SWEEP_EVERY_S = 15.0  # answers whose process died; their leases are 10 s
 SCHEDULE_EVERY_S = 300.0  # evaluations by the clock, and answers that have expired
 # Far above the longest task (a parse is bounded by PARSE_TIMEOUT_S): a message is delivered again
 # only when its worker is gone. Documents are found sooner than that by the sweeper.
@@ -86,6 +87,7 @@ app.conf.update(
         "evals.schedule": {"queue": MAINTENANCE},
         "evals.*": {"queue": EVALUATION},
         "gateway.*": {"queue": MAINTENANCE},
+        "chat.*": {"queue": MAINTENANCE},
     },
     task_serializer="json",
     accept_content=["json"],
@@ -105,6 +107,7 @@ app.conf.update(
             ("documents.sweep", SWEEP_EVERY_S),
             ("documents.sync_sources", SYNC_EVERY_S),
             ("evals.sweep", SWEEP_EVERY_S),
+            ("chat.sweep", CHAT_SWEEP_EVERY_S),
             ("gateway.alert", ALERT_EVERY_S),
             ("gateway.probe", PROBE_EVERY_S),
             ("gateway.sweep", RESERVATIONS_EVERY_S),

@@ -8,6 +8,7 @@ import uuid
 from typing import Any
 
 from django.conf import settings
+from django.http import HttpRequest
 from redis import Redis
 from redis.exceptions import RedisError
 
@@ -30,6 +31,12 @@ def tell_user(tenant_id: uuid.UUID, user_id: int, frame: dict[str, Any]) -> None
 def tell_signed_out(session_key: str) -> None:
     """Have the sockets of that session closed."""
     _publish(keys.CONTROL, {"signed_out": session_mark(session_key)})
+
+
+def on_signed_out(*, request: HttpRequest | None = None, **_: object) -> None:
+    """Django's signal: somebody signs out, in whichever tab."""
+    if request is not None and request.session.session_key:
+        tell_signed_out(request.session.session_key)
 
 
 def _publish(channel: str, message: dict[str, Any]) -> None:
