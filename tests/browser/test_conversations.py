@@ -21,6 +21,7 @@ from pytest_django import DjangoDbBlocker
 from apps.chat.models import Conversation, Folder
 from apps.tenants.models import Membership, Role, Tenant, User
 from apps.tenants.scope import tenant_scope
+from tests.browser.axe import in_both_themes
 from tests.browser.furnished import _empty
 from tests.cast import make_user, signed_in
 from tests.chat.test_conversations import converse
@@ -465,3 +466,60 @@ def test_it_reads_from_right_to_left(visit: Callable[..., Page], width: int) -> 
     expect(page.locator("#conversation-menu")).to_be_in_viewport()
     shoot(page, f"rtl-{width}")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_axe_finds_nothing_in_any_state(visit: Callable[..., Page], width: int) -> None:
+    page = visit(width=width)
+    faults: dict[str, object] = {}
+
+    def look(state: str, *, at: Page = page) -> None:
+        if found := in_both_themes(at):
+            faults[state] = [str(each) for each in found]
+
+    def drawer() -> None:
+        if width < 600:
+            page.get_by_role("button", name="Conversations", exact=True).click()
+
+    drawer()
+    look("list")
+    row(page, LATEST).hover()
+    row(page, LATEST).get_by_role("button").click()
+    look("menu")
+    page.get_by_role("menuitem", name="Rename").click()
+    look("rename")
+    page.keyboard.press("Escape")
+    choose(page, LATEST, "Move to a folder…")
+    page.get_by_role("textbox", name="Or into a new folder").fill("Work")
+    look("move")
+    page.keyboard.press("Enter")
+    expect(page.locator(".folder summary")).to_be_focused()
+    page.keyboard.press("Enter")
+    look("folder")
+    page.get_by_role("button", name="Actions for the folder “Work”").click()
+    look("folder menu")
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="More about your conversations").click()
+    look("list menu")
+    page.get_by_role("menuitem", name="Archived conversations").click()
+    look("archive")
+    page.get_by_role("button", name="Back to all conversations").click()
+    choose(page, LATEST, "Share…")
+    look("share")
+    page.get_by_role("button", name="Make a link").click()
+    look("shared link")
+    address = page.get_by_label("Link").input_value()
+    page.keyboard.press("Escape")
+    choose(page, "Receipts for travel", "Delete")
+    expect(page.locator(".toast")).to_be_visible()
+    look("undo")
+    page.get_by_role("button", name="Search your conversations").click()
+    look("search")
+    page.get_by_role("textbox", name="Search in titles").fill("leave")
+    expect(page.locator(".found mark").first).to_be_visible()
+    look("found")
+    reader = visit("rita", address, width=width)
+    look("shared page", at=reader)
+    reader.locator(".cite").first.click()
+    look("closed source", at=reader)
+    assert faults == {}

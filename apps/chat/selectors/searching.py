@@ -98,7 +98,7 @@ def statement(access: Access, words: Sequence[str]) -> tuple[str, dict[str, Any]
         WITH own AS MATERIALIZED (
             SELECT id, updated_at, chat_fold(title) AS folded FROM chat_conversation
             WHERE tenant_id = %(tenant)s AND user_id = %(user)s AND deleted_at IS NULL
-        ), hits AS (
+        ), hits AS MATERIALIZED (
             SELECT message.id, message.conversation_id, message.created_at,
                    {", ".join(f"({a})::int AS {b}" for a, b in zip(in_message, has, strict=True))}
             FROM own JOIN chat_message AS message

@@ -3,7 +3,9 @@
 const IS_MAC = /Mac|iPhone|iPad/.test(navigator.platform);
 const SINGLE_OFF = "single-keys-off";
 // What Escape closes before it stops an answer.
-const OPEN = "dialog[open], details.menu[open], .sources[data-open=true], form.edit, :popover-open";
+const OPEN =
+  "dialog[open], details.menu[open], .sources[data-open=true], form.edit, :popover-open, " +
+  ".rename-field, .toast:focus-within";
 
 export class Shortcuts {
   /** `actions`: search(), newChat(), copyLast(), stop(), closeDrawer(). */
