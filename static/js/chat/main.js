@@ -78,7 +78,7 @@ function start(element) {
   new Shortcuts(document.getElementById("shortcuts"), {
     search: () => document.dispatchEvent(new CustomEvent("chat:search")),
     newChat: () => element.querySelector("[data-new-chat]").click(),
-    copyLast: () => thread.lastAnswer?.querySelector("[data-copy]")?.click(),
+    copyLast: () => thread.lastAnswer?.querySelector(".answer-foot [data-copy]")?.click(),
     stop: () => asking.stop(),
     closeDrawer: () => page.closeDrawer(),
   });

@@ -1,6 +1,7 @@
 // Follows the end of the thread while the reader is there, and leaves the reader alone elsewhere.
 
-const NEAR_END_PX = 80; // closer to the end than this counts as being there
+const NEAR_END_PX = 48; // closer to the end than this counts as being there
+const MOVING_MS = 800; // a wheel's or a finger's swing goes on after it is let go
 
 export class Scrolling {
   /** `button` jumps to the latest message; it is shown while the end is out of sight. */
@@ -9,7 +10,14 @@ export class Scrolling {
     this.button = button;
     this.following = true;
     this.top = 0; // where the reader was last
+    this.moved = 0; // when the reader last did what may scroll
     scroller.addEventListener("scroll", () => this.look(), { passive: true });
+    const note = ({ type, buttons }) => {
+      if (type !== "pointermove" || buttons) this.moved = Date.now();
+    };
+    for (const kind of ["wheel", "pointerdown", "pointermove", "touchmove", "keydown"]) {
+      scroller.addEventListener(kind, note, { passive: true });
+    }
     button.addEventListener("click", () => this.toEnd());
     new ResizeObserver(() => this.grown()).observe(thread);
     new ResizeObserver(() => this.grown()).observe(scroller);
@@ -20,11 +28,12 @@ export class Scrolling {
     return this.scroller.scrollHeight - this.scroller.scrollTop - this.scroller.clientHeight;
   }
 
-  /** Only going up leaves the end: what grows below takes it out of sight without the reader. */
+  /** Only a reader who goes up leaves the end: what grows or shrinks moves the view as well. */
   look() {
     const { scrollTop } = this.scroller;
+    const byReader = Date.now() - this.moved < MOVING_MS;
     if (this.rest < NEAR_END_PX) this.following = true;
-    else if (scrollTop < this.top) this.following = false;
+    else if (scrollTop < this.top && byReader) this.following = false;
     this.top = scrollTop;
     this.show();
   }
@@ -36,7 +45,7 @@ export class Scrolling {
 
   show() {
     const hadFocus = document.activeElement === this.button;
-    this.button.hidden = this.rest < NEAR_END_PX;
+    this.button.hidden = this.following || this.rest < NEAR_END_PX;
     if (hadFocus && this.button.hidden) this.scroller.focus({ preventScroll: true });
   }
 
