@@ -87,10 +87,11 @@ def _render(
     token = tokens[idx]
     language = PRIVATE.sub("", token.info).strip().split(maxsplit=1)[:1]
     name = language[0][:20] if language else ""
+    copy = escape(_("Copy code"))
     return (
         '<div class="code"><div class="code-head">'
         f'<span class="code-language">{escape(name)}</span>'
-        f'<button class="code-copy" type="button">{escape(_("Copy code"))}</button></div>'
+        f'<button class="code-copy" type="button">{copy}</button></div>'
         f'<pre tabindex="0" dir="ltr"><code>{highlight(token.content, name)}</code></pre></div>\n'
     )
 

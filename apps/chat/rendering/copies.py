@@ -40,7 +40,8 @@ def copy_answer(text: str, sentences: Sequence[Sentence], sources: Sequence[Sour
     written = write_marks(PRIVATE.sub("", text), sentences, [each.marker for each in sources])
     if sources:
         lines = "\n".join(f"- [{s.marker}] {_literal(s.name)}, {s.place}" for s in sources)
-        written = f"{written.rstrip()}\n\n{_('Sources:')}\n\n{lines}\n"
+        title = _("Sources:")  # not within the f-string: xgettext reads none
+        written = f"{written.rstrip()}\n\n{title}\n\n{lines}\n"
     return Copy(written, _CODE_HEAD.sub("", clean(markdown.render(written))))
 
 
