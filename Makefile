@@ -1,4 +1,4 @@
-.PHONY: run test fast check bench bench-ingest bench-search bench-ledger bench-gateway bench-chat soak setup clean
+.PHONY: run test fast check bench bench-ingest bench-search bench-ledger bench-gateway bench-chat gallery soak setup clean
 
 run: ## the one-machine stack; ONCE=1 ends it after the first answer, PORT= moves it
 	@scripts/serve
@@ -32,6 +32,9 @@ bench-chat: ## measure the chat's sockets: frames' delay, memory, CPU; IDLE=, AS
 
 soak: ## kill every part again and again while documents are ingested; MINUTES= (10)
 	@scripts/soak
+
+gallery: ## take the pictures of the chat in docs/pictures; ONLY= chooses
+	@scripts/gallery
 
 setup: ## .venv with the locked dependencies
 	@scripts/setup
