@@ -116,7 +116,7 @@ def test_nothing_finished_moves_or_is_painted_again(chat_site: ChatSite, tab: Ta
     chat.shoot("reading-streaming")
     chat.wait_for("complete")
     expect(chat.text.locator(".tail")).to_have_count(0)
-    expect(chat.text.locator(":scope > *")).to_have_count(9)
+    expect(chat.text.locator(":scope > *")).to_have_count(8)
     chat.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => done()))")
     assert chat.page.evaluate("moved") == []
     assert chat.page.evaluate("repainted") == [], "the end brings what was there already"

@@ -27,9 +27,9 @@ SUPPORT = [
 @pytest.fixture
 def cited(cast: Cast) -> Citation:
     """Bob's answer, with its one source."""
-    made = make_answer(cast.acme, cast.bob, make_document(cast.acme), text=TEXT, support=SUPPORT)
+    made = make_answer(cast.acme, cast.bob, make_document(cast.acme), text=TEXT)
     with tenant_scope(cast.acme.id):
-        Citation.objects.filter(id=made.id).update(cited=True)
+        Message.objects.filter(id=made.message_id).update(support=SUPPORT)
     return made
 
 

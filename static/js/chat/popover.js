@@ -23,7 +23,7 @@ export class Popover {
     document.addEventListener("pointerout", (event) => this.out(event));
     document.addEventListener("focusin", (event) => this.focused(event));
     document.addEventListener("focusout", () => this.soon(() => this.close(), CLOSE_AFTER_MS));
-    document.addEventListener("scroll", () => this.close(), { capture: true, passive: true });
+    document.addEventListener("scroll", () => this.place(), { capture: true, passive: true });
     // Before others who close something larger on Escape.
     document.addEventListener("keydown", (event) => this.onKey(event), { capture: true });
   }
