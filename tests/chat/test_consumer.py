@@ -34,6 +34,7 @@ QUESTION = "How many days of paid leave do employees receive?"
 
 @pytest.fixture
 def library(cast: Cast, settings: Settings) -> Iterator[Library]:
+    settings.TITLES = "rule"  # a model's title is one more call
     with open_library(cast.acme, settings) as opened:
         opened.tgi.default = Behaviour(tokens=tuple(f"{word} " for word in SUPPORTED.split()))
         yield opened
@@ -504,7 +505,7 @@ async def test_ids_of_somebody_elses_chat_are_unknown_in_every_message(
     answer, conversation = str(theirs["answer_id"]), str(theirs["conversation_id"])
     socket = await connected(cast.bob)
     tries = [
-        (ask(library, conversation=conversation), "unknown_conversation"),
+        (ask(library, id="q1", conversation=conversation), "unknown_conversation"),
         (
             json.dumps({"v": 2, "type": "regenerate", "id": "q1", "answer": answer, "model": ""}),
             "unknown_answer",
@@ -512,7 +513,7 @@ async def test_ids_of_somebody_elses_chat_are_unknown_in_every_message(
     ]
     if not colleague:
         chosen = [str(theirs["collection_id"])]
-        tries.append((ask(library, collections=chosen), "unknown_collection"))
+        tries.append((ask(library, id="q1", collections=chosen), "unknown_collection"))
     for message, code in tries:
         await socket.send_to(text_data=message)
         refusal = await frame_of(socket)
