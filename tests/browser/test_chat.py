@@ -46,33 +46,15 @@ def test_an_empty_or_over_long_question_cannot_be_sent(visit: NewVisitor, bees: 
     expect(chat.answers).to_have_count(0)
 
 
-def test_a_conversation_is_listed_renamed_and_deleted(visit: NewVisitor, bees: Library) -> None:
-    visitor = visit("corpus-admin")
-    chat = Chat(visitor.page, bees)
+def test_a_first_question_gives_the_conversation_its_address_and_place(
+    visit: NewVisitor, bees: Library
+) -> None:
+    chat = Chat(visit("corpus-admin").page, bees)
     chat.ask_and_wait(QUESTION)
     expect(chat.page).to_have_url(re.compile(r"/chat/[0-9a-f-]{36}/"))
-    address = chat.page.url
-    listed = chat.page.locator(".conversation[data-current]")
-    expect(listed).to_contain_text("bees")
-    listed.hover()
-    listed.get_by_role("button", name=re.compile("^Rename")).click()
-    chat.page.locator("#rename-field").fill("Honey & <b>mead</b>")
-    visitor.shoot("rename")
-    chat.page.get_by_role("button", name="Rename", exact=True).click()
-    expect(listed).to_contain_text("Honey & <b>mead</b>")
-    chat.wait_for_connection()
-    listed.hover()
-    listed.get_by_role("button", name=re.compile("^Delete")).click()
-    chat.page.get_by_role("button", name="Keep it").click()
-    expect(listed).to_be_visible()
-    listed.hover()
-    listed.get_by_role("button", name=re.compile("^Delete")).click()
-    chat.page.get_by_role("button", name="Delete", exact=True).click()
-    expect(chat.page.get_by_text("Honey & <b>mead</b>")).to_have_count(0)
-    visitor.expected = ("404",)
-    answer = chat.page.goto(address)
-    assert answer is not None
-    assert answer.status == 404
+    expect(chat.page).to_have_title(re.compile("bees.* · Chat · "))
+    expect(chat.page.locator(".conversation[data-current]")).to_contain_text("bees")
+    expect(chat.page.locator("#conversation-title")).to_contain_text("bees")
 
 
 def test_a_session_that_ends_is_said_and_nothing_typed_is_lost(

@@ -25,6 +25,8 @@ export class Connection {
     this.line.hidden = !words;
     if (this.words.textContent !== words) this.words.textContent = words;
     this.link.hidden = !maySignIn;
+    // The address of a new chat has changed since the page was made.
+    this.link.search = new URLSearchParams({ next: location.pathname });
   }
 }
 

@@ -33,7 +33,7 @@ function start(element) {
   const connection = new Connection(document.getElementById("connection"));
   const picker = new Picker(element);
   const sources = new Sources(document.getElementById("sources"));
-  const thread = new Thread(document.getElementById("thread"));
+  const thread = new Thread(document.getElementById("thread"), (alias) => picker.label(alias));
   const drafts = new Drafts(dataset);
   const refuse = (words) => page.refuse(words);
   const make = (answer) => new Answer(answer, urls.citation);
@@ -89,9 +89,6 @@ function start(element) {
   showStored();
 
   function showStored() {
-    for (const side of element.querySelectorAll(".compared")) {
-      side.querySelector(".compared-model").textContent = picker.label(side.dataset.model);
-    }
     if (thread.lastAnswer) sources.fillFrom(thread.lastAnswer);
     const draft = drafts.read(page.conversation);
     // One that was sent just before the page was left has arrived since.

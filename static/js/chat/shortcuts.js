@@ -22,7 +22,7 @@ export class Shortcuts {
 
   onKey(event) {
     if (event.isComposing || event.defaultPrevented) return;
-    const action = event.key === "Escape" ? this.escape() : this.find(event);
+    const action = event.key === "Escape" ? this.escape(event.target) : this.find(event);
     if (!action) return;
     if (event.key !== "Escape") event.preventDefault();
     action();
@@ -43,8 +43,9 @@ export class Shortcuts {
     return { k: this.actions.search }[key];
   }
 
-  escape() {
-    if (document.querySelector(OPEN)) return null;
+  escape(target) {
+    // A field that a title is changed in is left by Escape, too.
+    if (document.querySelector(OPEN) || target.closest?.("input")) return null;
     return this.actions.closeDrawer() ? null : this.actions.stop;
   }
 

@@ -4,8 +4,11 @@ import { describeBranches, siblingsOf } from "./branches.js";
 import { copyOf } from "./ids.js";
 
 export class Thread {
-  constructor(root) {
+  /** `labelOf(alias)` is what a model is called. */
+  constructor(root, labelOf) {
     this.root = root;
+    this.labelOf = labelOf;
+    this.labelSides();
   }
 
   /** Questions, answers and comparisons, in order. */
@@ -80,7 +83,14 @@ export class Thread {
       if (each === at) at = at.nextElementSibling;
       else this.root.insertBefore(each, at);
     }
+    this.labelSides();
     window.htmx?.process(this.root);
+  }
+
+  labelSides() {
+    for (const side of this.root.querySelectorAll(".compared")) {
+      side.querySelector(".compared-model").textContent = this.labelOf(side.dataset.model);
+    }
   }
 
   /** The site's own version of one answer. */

@@ -9,13 +9,13 @@ export class Waiting {
   constructor(line) {
     this.line = line;
     this.began = Date.now();
-    this.place = null;
+    this.told = null; // the last word about a line that the answer stands in
     this.ticking = line && setInterval(() => this.say(), 1000);
   }
 
   receive(frame) {
-    if (frame.type === "answer.waiting") this.place = frame.place;
-    else if (frame.type === "answer.hop" && frame.state === "started") this.place = null;
+    if (frame.type === "answer.waiting") this.told = frame;
+    else if (frame.type === "answer.hop" && frame.state === "started") this.told = null;
     else if (frame.type === "answer.tokens" || frame.type === "answer.block") this.end();
     if (this.ticking) this.say();
   }
@@ -23,11 +23,11 @@ export class Waiting {
   say() {
     const seconds = Math.floor((Date.now() - this.began) / 1000);
     const words = [];
-    if (this.place > 0) words.push(before(this.place));
+    if (this.told) words.push(inLine(this.told));
     if (seconds >= SAID_AFTER_S) {
       words.push(fill(gettext("%(seconds)s s so far"), { seconds }));
     }
-    const line = words.join(" · ");
+    const line = words.filter(Boolean).join(" · ");
     if (this.line.textContent !== line) this.line.textContent = line;
   }
 
@@ -38,6 +38,9 @@ export class Waiting {
   }
 }
 
-function before(place) {
-  return fill(ngettext("%(place)s before you", "%(place)s before you", place), { place });
+/** How many are before it; where that is not known, how many wait in all. */
+function inLine({ place, of }) {
+  if (place > 0) return fill(ngettext("%(place)s before you", "%(place)s before you", place), { place });
+  if (place === null && of > 0) return fill(ngettext("%(of)s waiting", "%(of)s waiting", of), { of });
+  return "";
 }
