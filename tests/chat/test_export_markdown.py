@@ -52,6 +52,11 @@ HOSTILE = [
     "[1]: https://evil.example\n\n[^1]: fake\n\n\\[1\\] fake.pdf, page 1",
     "| a |\n|---|\n| `|` ## Question 2 |",
     "$$\n## Question 2\n\nnever closed",
+    "$$\n## Question 2\n# Three\n- x\n$$",
+    "\\[\n===\n\\]\n\n$a\n---\nb$",
+    "$<b>x_1</b>$ $![x](http://evil.example)_1$ $[x](http://evil.example)^2$ \\(`<!--`^2\\)",
+    "$x^2 % comment\n## Question 2$",
+    "# \n\n##\n\n### \u200b",
     "a\\\n## Question 2",
     "&lt;h2&gt; &#35; Question 2",
     "![x](https://evil.example/x.png) <img src=x> [y](javascript:alert(1))",
@@ -184,7 +189,7 @@ def test_an_answer_reads_as_the_model_wrote_it(text: str) -> None:
 def test_formulas_are_kept() -> None:
     text = exported(exchange("So $a^2$ and \\(b_1\\):\n\n\\[\n\\frac{a}{b}\n\\]"))
     assert "So $a^2$ and $b_1$:" in text
-    assert "$$\n\\frac{a}{b}\n$$" in text
+    assert "$$\\frac{a}{b}$$" in text
 
 
 def test_controls_and_overrides_of_direction_go() -> None:

@@ -193,6 +193,22 @@ def test_an_answer_without_its_question_is_laid_out() -> None:
     assert "Alone." in read(typeset_as_is(material(message("answer", "## H\n\nAlone."))))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# \n\n##\n\nAfter.",
+        "# \u200d\n\nAfter.",
+        "~~gone~~ After.",
+        "- \n- \n\nAfter.",
+        "|a|\n|-|\n\nAfter.",
+    ],
+)
+def test_odd_markdown_is_laid_out(text: str) -> None:
+    doubted = message("answer", text, sentences=[sentence(text, text)])
+    given = material(message("question", "\u200b"), doubted, title="\u2066")
+    assert "After." in read(typeset_as_is(given))
+
+
 def test_an_empty_conversation_is_laid_out() -> None:
     assert "Opening hours" in read(typeset_as_is(material()))
 

@@ -20,6 +20,10 @@ _SPECIAL = re.compile(r"[\\`*_\[\]<>&~$|]")
 _LINE_START = re.compile(r"^([ \t]*)(?:([#+\-=:])|(\d{1,9})([.)]))", re.MULTILINE)
 _INDENT = re.compile(r"^[ \t]+", re.MULTILINE)
 _FENCE_RUN = re.compile(r"`+")
+# In formulas: comments; dollars; what begins a tag, an image or a link.
+_COMMENT = re.compile(r"(?<!\\)%.*")
+_DOLLAR = re.compile(r"(?<!\\)\$")
+_ACTIVE = re.compile(r"<(?=[A-Za-z/!?])|!\[|\][(\[:]")
 _OWN_LEVELS = 3
 _MOST_LEVELS = 6
 _WRAPS = {"strong": "**", "em": "*", "strike": "~~"}
@@ -76,7 +80,7 @@ def _block(block: Block) -> str:
         case "code":
             return _fenced(block.text, block.info)
         case "math":
-            return f"$$\n{_formula(block.text)}\n$$"
+            return _formula(block.text, "$$")
         case "table":
             return _table(block)
         case _:
@@ -104,10 +108,17 @@ def _fenced(text: str, info: str) -> str:
     return f"{fence}{re.sub('[^A-Za-z0-9+#_.-]', '', info)}\n{text}\n{fence}"
 
 
-def _formula(text: str) -> str:
-    """On lines of its own without a blank one, and with nothing that would end it."""
-    lines = [line.strip() for line in text.replace("$", r"\$").split("\n")]
-    return "\n".join(line for line in lines if line)
+def _formula(text: str, wrap: str) -> str:
+    """In dollars on one line: a reader that knows no formulas sees text, and no block in it.
+
+    Space means nothing in TeX: it takes tags, images and links apart for such a reader.
+    """
+    lines = [_COMMENT.sub("", line).strip() for line in text.split("\n")]
+    joined = " ".join(line for line in lines if line)
+    if "`" in joined:
+        return _code(joined)
+    joined = _DOLLAR.sub(r"\\$", joined)
+    return f"{wrap}{_ACTIVE.sub(lambda match: ' '.join(match[0]) + ' ', joined)}{wrap}"
 
 
 def _table(block: Block) -> str:
@@ -160,8 +171,7 @@ def _run(run: Run) -> str:
         case "code":
             return _code(run.text)
         case "math" | "display":
-            wrap = "$" if run.kind == "math" else "$$"
-            return f"{wrap}{_formula(run.text).replace(chr(10), ' ')}{wrap}"
+            return _formula(run.text, "$" if run.kind == "math" else "$$")
         case "cite":
             return f" \\[{run.text}\\]"
         case "doubt":

@@ -7,6 +7,7 @@ emphasis and end outside it. HTML and images are not followed: they are text.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -68,6 +69,11 @@ def text_of(block: Block) -> str:
     return own + "".join(text_of(each) for each in block.blocks)
 
 
+def has_letters(text: str) -> bool:
+    """Whether there is something to be seen in it."""
+    return any(unicodedata.category(each)[0] in "LNPS" for each in text)
+
+
 def all_runs(blocks: Sequence[Block]) -> Iterator[Run]:
     """The runs of these blocks and of those in them."""
     for block in blocks:
@@ -103,8 +109,7 @@ class _Builder:
             case "paragraph_open":
                 return _lifted(Block("paragraph", runs=self._runs("paragraph_close")))
             case "heading_open":
-                level = self._level(int(token.tag[1:]))
-                return Block("heading", runs=self._runs("heading_close"), level=level)
+                return self._heading(int(token.tag[1:]))
             case "blockquote_open":
                 return Block("quote", blocks=self.blocks("blockquote_close"))
             case "bullet_list_open":
@@ -134,6 +139,13 @@ class _Builder:
             source = _without_marks(token.content or token.info).strip()
             return Block("math" if token.content else "code", text=source)
         return Block("rule") if token.type == "hr" else None
+
+    def _heading(self, told: int) -> Block | None:
+        """One without a letter to be seen is none."""
+        runs = self._runs("heading_close")
+        if not any(has_letters(run.text) for run in runs):
+            return None
+        return Block("heading", runs=runs, level=self._level(told))
 
     def _level(self, told: int) -> int:
         """Its depth below the headings before it: no level is left out."""
