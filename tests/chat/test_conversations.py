@@ -22,6 +22,7 @@ from apps.chat.selectors import conversations_of, feedback_to_review, get_answer
 from apps.chat.selectors.listing import PAGE, Cursor, Listing, list_conversations, next_page
 from apps.chat.services.deleting import UNDO
 from apps.chat.streams.keys import user_channel
+from apps.evals.gate import _recent_questions
 from apps.telemetry.models import AuditEvent
 from apps.tenants.access import Access, find_access
 from apps.tenants.models import Membership, Role, Tenant, User
@@ -304,6 +305,19 @@ class TestDeleting:
         assert "How much leave?" in before.content.decode()
         services.delete_conversation(access=bob, conversation_id=cited.message.conversation_id)
         assert "How much leave?" not in carl.get(listing).content.decode()
+
+    def test_it_is_not_asked_again_to_compare_indexes(self, cast: Cast, bob: Access) -> None:
+        cited = make_answer(cast.acme, cast.bob, make_document(cast.acme))
+        assert _recent_questions(cast.acme.id) == ["How much leave?"]
+        services.delete_conversation(access=bob, conversation_id=cited.message.conversation_id)
+        assert _recent_questions(cast.acme.id) == []
+
+    def test_nor_is_it_exported(self, cast: Cast, bob: Access) -> None:
+        cited = make_answer(cast.acme, cast.bob, make_document(cast.acme))
+        url, client = address("export", cited.message.conversation_id, "json"), signed_in(cast.bob)
+        assert client.get(url).status_code == 200
+        services.delete_conversation(access=bob, conversation_id=cited.message.conversation_id)
+        assert client.get(url).status_code == 404
 
     def test_undo_brings_it_back_as_it_was(self, cast: Cast, bob: Access) -> None:
         folder = services.create_folder(access=bob, name="Work")
