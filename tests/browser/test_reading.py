@@ -6,8 +6,12 @@ import re
 from collections.abc import Callable
 
 import pytest
+from django.db import connections
 from playwright.sync_api import Locator, expect
 
+from apps.documents.models import Page
+from apps.tenants.models import Tenant
+from apps.tenants.scope import tenant_scope
 from tests.browser.doubles import QUESTION, ChatPage, ChatSite
 from tests.contract.tgi import Behaviour
 
@@ -329,3 +333,26 @@ def test_the_pages_script_is_well_under_its_budget(chat: ChatPage) -> None:
             .map(({ decodedBodySize }) => decodedBodySize)"""
     )
     assert sum(sizes) < 250_000
+
+
+def _lengthen_the_handbook() -> None:
+    tenant = Tenant.objects.get(slug="acme")
+    with tenant_scope(tenant.id):
+        page = Page.objects.filter(document__name="handbook.md").get()
+        page.text += "\n" + "a" * 2000 + " zebra " + "b" * 2000 + " yak"
+        page.save()
+    connections["default"].close()
+
+
+def test_what_stands_after_a_passage_is_at_hand(chat_site: ChatSite, chat: ChatPage) -> None:
+    chat_site.ask(_lengthen_the_handbook)
+    cite(chat).click()
+    panel = chat.page.locator("#sources")
+    more = panel.get_by_role("button", name="Show what stands after")
+    more.focus()
+    more.press("Enter")
+    expect(panel.locator(".around-text")).to_contain_text("zebra")
+    expect(more).to_be_focused()
+    more.press("Enter")
+    expect(panel.locator(".around-text").last).to_contain_text("yak")
+    expect(panel).to_contain_text("The document ends here.")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
+from django.conf import settings
 
 from apps.chat.pipeline.citations import split_sentences
 from apps.chat.pipeline.fallback import escape_markdown
 from apps.chat.pipeline.types import Sentence
 from apps.chat.rendering import render_answer
+from apps.chat.rendering.code import CODE_CLASSES
 
 URLS = {1: ("0b9d2b3e-0000-4000-8000-000000000001", "/t/acme/chat/citations/1/")}
 
@@ -218,3 +221,28 @@ def test_tables_scroll_in_a_box_and_task_lists_show_boxes() -> None:
 def test_hostile_text_is_rendered_within_moments(text: str) -> None:
     html = render_answer(text, [], {})
     assert len(html) < 40 * len(text) + 1_000
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def _contrast(one: str, other: str) -> float:
+    light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_every_class_of_code_has_colours_that_can_be_read() -> None:
+    css = Path(settings.BASE_DIR, "static/css")
+    site, reading = (css / name for name in ("site.css", "reading.css"))
+    colours = r"light-dark\((#\w{6}), (#\w{6})\)"
+    grounds = re.search(rf"--sunken: {colours}", site.read_text())
+    assert grounds is not None
+    rules = re.findall(rf"\.(hl-\w+) {{ color: {colours}", reading.read_text())
+    found = {name: (light, dark) for name, light, dark in rules}
+    assert set(found) == CODE_CLASSES
+    for name, (light, dark) in found.items():
+        assert _contrast(light, grounds[1]) >= 4.5, name
+        assert _contrast(dark, grounds[2]) >= 4.5, name

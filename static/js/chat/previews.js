@@ -6,11 +6,16 @@ import { Popover } from "./popover.js";
 
 const previews = new Map(); // address → fetched element, for as long as the page lives
 
+/** The passage behind a number. */
 export function showPreviews() {
   const citations = new Popover("a.cite", (mark, box) => {
     box.className = "popover-box preview-box";
     fillPreview(mark, box, citations);
   });
+}
+
+/** Why a sentence is doubted. */
+export function showDoubts() {
   new Popover("button.why", (button, box) => {
     box.textContent = button.getAttribute("aria-label");
   });
