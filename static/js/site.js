@@ -35,6 +35,12 @@ document.addEventListener("input", (event) => {
   if (button) button.disabled = field.value.trim() !== field.dataset.confirmText;
 });
 
+// Another language leads back to this page: its address may have changed since it was loaded.
+document.addEventListener("submit", (event) => {
+  const { next } = event.target.matches(".languages") ? event.target.elements : {};
+  if (next) next.value = location.pathname + location.search;
+});
+
 // One dialog serves a whole list: the opener says which form action and name it is about.
 function openDialog(dialog, opener) {
   const form = dialog.querySelector("form[data-dialog-form]");
