@@ -141,7 +141,7 @@ def test_what_is_half_written_looks_calm(
     chat_site: ChatSite, tab: Tab, text: str, shown: str, hidden: str
 ) -> None:
     chat = tab()
-    chat_site.tgi.script(Behaviour(tokens=(*pieces(text), *[""] * 100), token_s=0.05))
+    chat_site.tgi.script(Behaviour(tokens=(*pieces(text), *[""] * 400), token_s=0.05))
     chat.ask(QUESTION)
     expect(chat.text.locator(shown).first).to_be_visible()
     expect(chat.text).not_to_contain_text(hidden)

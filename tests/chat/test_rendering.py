@@ -107,6 +107,7 @@ def test_marks_leave_tables_whole() -> None:
     html = render_answer(text, sentences, URLS)
     assert html.count("<tr>") == 3
     assert html.count('class="cite"') == 2
+    assert 'every query<a class="cite"' in html, "no line breaks between word and mark"
     assert "unsupported" not in html
 
 

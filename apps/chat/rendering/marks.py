@@ -73,7 +73,7 @@ def _mark_row(row: str, chips: str) -> str:
     """Chips go into the last cell: behind it, or around several, a mark would break the table."""
     if set(row) <= set("|-: "):
         return row
-    return f"{row[:-1]}{chips}|" if row.endswith("|") else f"{row}{chips}"
+    return f"{row[:-1].rstrip()}{chips} |" if row.endswith("|") else f"{row}{chips}"
 
 
 def write_marks(text: str, sentences: Sequence[Sentence], shown: Collection[int]) -> str:
