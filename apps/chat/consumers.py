@@ -21,7 +21,7 @@ from apps.chat import frames
 from apps.chat.errors import ChatError, NotAMember, SignedOut
 from apps.chat.streams.cancelling import is_cancelled
 from apps.chat.streams.process import SIGNED_OUT, Streams, current
-from apps.chat.streams.reader import FLOODED, PING_S, WINDOW, Reader
+from apps.chat.streams.reader import FAULTY, FLOODED, PING_S, WINDOW, Reader
 from apps.chat.streams.serving import serve
 from apps.gateway.errors import GatewayError
 from apps.tenants.access import Access, Right, find_access
@@ -115,7 +115,11 @@ class ChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             logger.error("a frame could not be served: %s", type(exc).__name__)
             logger.debug("trace", exc_info=exc)
             fault = ChatError(_("Something went wrong on our side; it has been logged. Try again."))
-            reader.refuse(fault, client_id=frames.client_id_of(text))
+            client_id = frames.client_id_of(text)
+            reader.refuse(fault, client_id=client_id)
+            if not client_id:
+                # A page cannot tell what failed: it comes back, and follows anew.
+                reader.close(FAULTY)
 
     async def _access(self, *, at_most_s: float = 0.0) -> Access:
         """Rights as of now, or of a moment ago: a session may end, a membership be taken."""

@@ -164,6 +164,11 @@ async def test_the_longer_of_log_and_checkpoint_is_kept(
     assert await recover(left.owned)
     kept = (await stored(library, str(answer_id))).text
     assert kept == max(in_redis, checkpoint, key=len)
+    # Whoever follows it is shown that text too.
+    socket = await WebProcess().socket(cast.bob)
+    await follow(socket, answer_id, -1)
+    assert text_of(await rest_of(socket, answer_id)) == kept
+    await socket.disconnect()
 
 
 async def test_without_redis_the_checkpoint_is_kept_and_nothing_is_called_unsupported(

@@ -45,17 +45,17 @@ def store_sources(*, access: Access, started: StartedAnswer, passages: Sequence[
 
 def finish_answer(
     *, access: Access, started: StartedAnswer, outcome: Outcome, state: MessageState, trace: Trace
-) -> None:
+) -> bool:
     """Store what was written, which sources it earned, and what was measured.
 
-    Compare-and-set from `streaming`: an answer ends once. A whole answer is told what one may go
-    on to ask.
+    Compare-and-set from `streaming`: an answer ends once; False where it had ended already. A
+    whole answer is told what one may go on to ask.
     """
     with tenant_scope(access.tenant.id):
         if state == MessageState.COMPLETE:
             outcome.follow_ups = tuple(follow_ups_of(started.request, outcome))
         record_trace(trace)
-        Message.objects.filter(
+        ended = Message.objects.filter(
             tenant=access.tenant, id=started.answer_id, state=MessageState.STREAMING
         ).update(
             state=state,
@@ -71,6 +71,8 @@ def finish_answer(
             follow_ups=list(outcome.follow_ups),
             finished_at=timezone.now(),
         )
+        if not ended:
+            return False
         if outcome.searched_as is not None:
             Message.objects.filter(tenant=access.tenant, id=started.question_id).update(
                 searched_as=outcome.searched_as
@@ -78,3 +80,4 @@ def finish_answer(
         Citation.objects.filter(
             tenant=access.tenant, message_id=started.answer_id, marker__in=outcome.cited
         ).update(cited=True)
+        return True

@@ -39,7 +39,7 @@ _AT_ONCE = 50
 _AWAY_S = 0.5
 
 STAYED_AWAY = 4408
-FLOODED = 1008
+FLOODED, FAULTY = 1008, 1011
 CLOSE_CODES = {"signed_out": 4401, "not_a_member": 4403, "frame_too_large": 1009}
 
 

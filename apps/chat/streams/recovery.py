@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+from contextlib import suppress
 
 from django.utils.translation import gettext_noop
 from redis.exceptions import RedisError
@@ -19,13 +20,14 @@ from apps.chat.services.recovering import Abandoned, end_abandoned
 from apps.chat.streams import owning
 from apps.chat.streams.evidence import drop_evidence, read_evidence
 from apps.chat.streams.keys import MAX_FRAMES, Owned
-from apps.chat.streams.log import AnswerLog, is_last, read_kept
+from apps.chat.streams.log import AnswerLog, is_last, last_kept, read_kept
 from apps.chat.streams.writer import append
 from apps.retrieval.types import Notice
 from apps.tenants.aio import in_thread
 
 logger = logging.getLogger(__name__)
 
+_TRIES = 10
 LEFT = Notice(
     "site_restarted",
     gettext_noop(
@@ -42,6 +44,7 @@ async def recover(owned: Owned) -> bool:
     except (RedisError, OSError):
         kept = None  # the checkpoint is what there is
     outcome = outcome_of(kept or [])
+    told = outcome.text
     await read_evidence(answer_id, outcome)
     outcome.notices.append(LEFT)
     ended = await in_thread(
@@ -51,7 +54,9 @@ async def recover(owned: Owned) -> bool:
         RECOVERED.inc()
         logger.warning("answer %s was left by its process; it is kept as interrupted", answer_id)
         if kept and not is_last(kept[-1]):
-            await _tell_followers(owned, len(kept), outcome, ended)
+            # The checkpoint may be ahead of the log.
+            rest = outcome.text[len(told) :] if outcome.text.startswith(told) else ""
+            await _tell_followers(owned, len(kept), outcome, ended, rest)
     await drop_evidence(answer_id)
     await owning.drop(owned)
     return ended is not None
@@ -72,13 +77,24 @@ def outcome_of(kept: list[str]) -> Outcome:
     return outcome
 
 
-async def _tell_followers(owned: Owned, seq: int, outcome: Outcome, ended: Abandoned) -> None:
+async def _tell_followers(
+    owned: Owned, seq: int, outcome: Outcome, ended: Abandoned, rest: str
+) -> None:
     answer_id = owned[1]
+    tokens = [{"type": "answer.tokens", "text": rest}] if rest else []
     notice = {"type": "answer.notice", "code": LEFT.code, "message": LEFT.message}
     last = frames.finished(
         state=MessageState.INTERRUPTED, outcome=outcome, html=ended.html, total_ms=ended.total_ms
     )
-    log = AnswerLog(owned, base=seq)
-    for frame in (notice, last):
-        log.append(frames.of_answer(frame, answer_id, log.end))
-    await append(log)
+    for _ in range(_TRIES):
+        log = AnswerLog(owned, base=seq)
+        for frame in (*tokens, notice, last):
+            log.append(frames.of_answer(frame, answer_id, log.end))
+        if await append(log):
+            return
+        # It lives after all, and has written on meanwhile: it finds that it was overtaken.
+        with suppress(RedisError, OSError):
+            at, has_ended = await last_kept(answer_id)
+            if has_ended:
+                return
+            seq, tokens = at + 1, []

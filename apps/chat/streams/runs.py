@@ -279,7 +279,7 @@ class AnswerRun:
         hop.work_ms = self._stream_ms
         html = self._render()
         try:
-            await in_thread(
+            stored = await in_thread(
                 finish_answer,
                 access=self.access,
                 started=self.started,
@@ -287,6 +287,8 @@ class AnswerRun:
                 state=state,
                 trace=self.trace,
             )
+            if not stored:
+                state = MessageState.INTERRUPTED  # another process took this one for dead
         except Exception as exc:
             logger.error("answer %s not stored: %s", self.answer_id, type(exc).__name__)
             state, failure = MessageState.FAILED, FAILED
