@@ -124,7 +124,7 @@ class TestShowing:
     def test_the_thread_comes_back_with_the_branch_and_stays_so(self, cast: Cast) -> None:
         own = furnish(cast.acme, manager=cast.alice, member=cast.bob)
         with tenant_scope(cast.acme.id):
-            old = Message.objects.get(id=own["answer_id"])
+            old = Message.objects.get(id=str(own["answer_id"]))
             new = Message.objects.create(
                 tenant=cast.acme,
                 conversation=old.conversation,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterator
 
 import pytest
@@ -99,7 +100,7 @@ class TestGoingOn:
         old = await broken_off(cast, library)
         new = await gone_on(cast, library, old)
 
-        def places(message_id: object) -> list[tuple[int, int, int]]:
+        def places(message_id: uuid.UUID) -> list[tuple[int, int, int]]:
             found = Citation.objects.filter(message_id=message_id).order_by("marker")
             return list(found.values_list("marker", "char_start", "char_end"))
 
