@@ -39,6 +39,10 @@ QUESTION = "How many days of paid leave do employees receive a year?"
 SECOND_MODEL = "second"
 # Long enough to be met in the middle: 60 tokens at 50 ms are 3 s.
 WORDS = tuple(f" word{n}" for n in range(60))
+# To be stopped: 30 s, on a busy machine as well.
+LONG = Behaviour(
+    tokens=("Employees receive 25 days [1].", *(f" word{n}" for n in range(600))), token_s=0.05
+)
 SLOW = Behaviour(tokens=("Employees receive 25 days [1].", *WORDS), token_s=0.05)
 
 
@@ -155,8 +159,9 @@ def chat_site(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iter
     with ThreadPoolExecutor(1) as database, django_db_blocker.unblock(), TgiDouble() as second:
         session = database.submit(_furnish, second.url).result(120)
         try:
-            # Answers of before would be given again at once, and nothing could be watched.
-            with a_site(RESPONSE_CACHE_TTL_S="0", LOG_LEVEL="ERROR") as site:
+            # Answers of before would be given again at once, and nothing could be watched; a
+            # title by the model would take what is scripted for an answer.
+            with a_site(RESPONSE_CACHE_TTL_S="0", TITLES="rule", LOG_LEVEL="ERROR") as site:
                 made = ChatSite(site, second, session, database)
                 yield made
                 made.end()

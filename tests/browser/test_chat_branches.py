@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.browser.doubles import QUESTION, SECOND_MODEL, SLOW, ChatPage, ChatSite
+from tests.browser.doubles import LONG, QUESTION, SECOND_MODEL, SLOW, ChatPage, ChatSite
 from tests.contract.tgi import Behaviour
 
 Tab = Callable[..., ChatPage]
@@ -81,6 +81,20 @@ def test_an_edit_can_be_given_up_and_saved_by_keys(tab: Tab) -> None:
     expect(chat.questions.first).to_contain_text(LATER)
 
 
+def test_the_field_of_an_edit_is_in_sight_however_long_the_thread(
+    chat_site: ChatSite, tab: Tab
+) -> None:
+    chat_site.tgi.default = Behaviour(tokens=tuple(f"Paragraph {n}.\n\n" for n in range(40)))
+    chat = tab(width=390)
+    chat.ask_and_wait(QUESTION)
+    chat.composer.press("ArrowUp")
+    field = chat.questions.first.get_by_role("textbox", name="Edit your question")
+    expect(field).to_be_in_viewport()
+    expect(chat.page.get_by_role("button", name="Jump to the latest")).to_be_visible()
+    field.press("Escape")
+    expect(chat.questions.first.get_by_role("button", name="Edit the question")).to_be_in_viewport()
+
+
 def test_an_answer_made_anew_stands_beside_the_old_one(chat_site: ChatSite, tab: Tab) -> None:
     chat = tab()
     chat.ask_and_wait(QUESTION)
@@ -98,7 +112,7 @@ def test_an_answer_made_anew_stands_beside_the_old_one(chat_site: ChatSite, tab:
 
 
 def test_a_stopped_answer_is_gone_on_from(chat_site: ChatSite, tab: Tab) -> None:
-    chat_site.tgi.script(SLOW)
+    chat_site.tgi.script(LONG)
     chat = tab()
     chat.ask()
     chat.wait_for_text("word5")

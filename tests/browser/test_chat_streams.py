@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import Page, WebSocketRoute, expect
 
-from tests.browser.doubles import QUESTION, SLOW, WORDS, ChatPage, ChatSite
+from tests.browser.doubles import LONG, QUESTION, SLOW, WORDS, ChatPage, ChatSite
 from tests.contract.tgi import Behaviour
 
 Tab = Callable[..., ChatPage]
@@ -20,6 +20,7 @@ class Wire:
     def __init__(self, page: Page) -> None:
         self.sent: list[str] = []  # types of the frames that came from the page
         self.cut_after = ""  # cut as soon as a frame of this type has gone through
+        self.follow_ups: list[str] = []  # put into the last frames of answers
         self._page_side: WebSocketRoute | None = None
         page.route_web_socket(re.compile("/ws/"), self._opened)
 
@@ -42,6 +43,8 @@ class Wire:
                 page_side.close(code=1012, reason="cut")
 
         def from_site(message: str | bytes) -> None:
+            if self.follow_ups and '"answer.finished"' in str(message):
+                message = json.dumps({**json.loads(message), "follow_ups": self.follow_ups})
             if not lost:
                 page_side.send(message)
 
@@ -172,7 +175,7 @@ def test_the_list_of_another_tab_hears_of_a_new_conversation(tab: Tab) -> None:
 def test_stop_in_another_tab_keeps_question_and_text_and_frees_the_engine(
     chat_site: ChatSite, tab: Tab
 ) -> None:
-    chat_site.tgi.script(SLOW)
+    chat_site.tgi.script(LONG)
     chat = tab()
     chat.ask()
     chat.wait_for_text("word5")
@@ -182,7 +185,7 @@ def test_stop_in_another_tab_keeps_question_and_text_and_frees_the_engine(
     for each in (chat, beside):
         each.wait_for("stopped")
         expect(each.text).to_contain_text("word5")
-        expect(each.text).not_to_contain_text("word59")
+        expect(each.text).not_to_contain_text("word599")
         expect(each.questions).to_contain_text("paid leave")
     expect(beside.composer).to_be_focused()
     assert chat_site.tgi.open_generations == 0
@@ -193,7 +196,7 @@ def test_stop_in_another_tab_keeps_question_and_text_and_frees_the_engine(
 
 
 def test_escape_stops_but_first_closes_what_is_open(chat_site: ChatSite, tab: Tab) -> None:
-    chat_site.tgi.script(SLOW)
+    chat_site.tgi.script(LONG)
     chat = tab()
     chat.ask()
     chat.wait_for_text("word3")
@@ -254,6 +257,25 @@ def test_a_draft_survives_a_reload_until_it_is_sent(tab: Tab) -> None:
     chat.page.goto("/t/acme/chat/")
     chat.wait_for_connection()
     expect(chat.composer).to_have_value("")
+
+
+def test_a_follow_up_is_asked_by_a_click_and_what_is_typed_stays(tab: Tab) -> None:
+    suggested = "When do employees get their paid leave?"
+    chat = tab(before=Wire)
+    chat.wire.follow_ups = [suggested, "<b>Who</b> pays it?"]
+    chat.ask_and_wait()
+    offered = chat.page.locator("#follow-ups").get_by_role("button")
+    expect(offered).to_have_text([suggested, "<b>Who</b> pays it?"])
+    chat.shoot("streams-follow-ups")
+    chat.wire.follow_ups = []
+    chat.composer.fill("half a quest")
+    offered.first.click()
+    expect(chat.questions).to_have_count(2)
+    expect(chat.questions.last).to_contain_text(suggested)
+    chat.wait_for("complete")
+    expect(offered).to_have_count(0)
+    expect(chat.composer).to_have_value("half a quest")
+    expect(chat.composer).to_be_focused()
 
 
 def test_storage_that_is_forbidden_breaks_nothing(tab: Tab) -> None:

@@ -15,7 +15,7 @@ export class Scrolling {
     const note = ({ type, buttons }) => {
       if (type !== "pointermove" || buttons) this.moved = Date.now();
     };
-    for (const kind of ["wheel", "pointerdown", "pointermove", "touchmove", "keydown"]) {
+    for (const kind of ["wheel", "pointerdown", "pointermove", "touchmove", "keydown", "focusin"]) {
       scroller.addEventListener(kind, note, { passive: true });
     }
     button.addEventListener("click", () => this.toEnd());
