@@ -15,6 +15,9 @@ SCRIPT_BYTES = 250_000  # uncompressed, of all scripts that a page loads by itse
 HEAVIEST = 5  # are printed
 # The administration is a library's own, for site staff; it is not held to the budget.
 NOT_OURS = "admin"
+BLOCKING = r"""() => performance.getEntriesByType("resource")
+    .filter((each) => each.renderBlockingStatus === "blocking")
+    .map((each) => new URL(each.name).pathname.replace(/^\/static\/\w{12}\//, ""))"""
 
 
 @dataclass
@@ -104,3 +107,16 @@ def test_what_a_policy_forbids_is_heard(profiles: dict[str, BrowserContext]) -> 
     loading.page.wait_for_timeout(100)
     assert any("Content Security Policy" in words for words in loading.said)
     loading.page.close()
+
+
+def test_only_style_and_the_theme_hold_up_the_first_paint(
+    furnished: Furnished, profiles: dict[str, BrowserContext]
+) -> None:
+    page = profiles["manager"].new_page()
+    page.goto(f"/t/acme/chat/{furnished.world['conversation_id']}/")
+    waited_for = page.evaluate(BLOCKING)
+    page.close()
+    assert [name for name in waited_for if name.endswith(".js")] == ["js/theme.js"]
+    assert {name for name in waited_for if not name.endswith(".js")} == {
+        *("css/site.css", "css/chat.css", "css/reading.css", "css/conversations.css"),
+    }

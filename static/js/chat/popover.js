@@ -14,7 +14,8 @@ export class Popover {
     this.box.id = `popover-${Math.random().toString(36).slice(2)}`;
     this.box.setAttribute("role", "tooltip");
     this.box.setAttribute("popover", "manual");
-    document.body.append(this.box);
+    // In the page's main part, where those who go by landmarks look.
+    (document.querySelector("main") ?? document.body).append(this.box);
     this.listen();
   }
 
