@@ -112,7 +112,7 @@ def test_every_setting_exists(page: Path) -> None:
 def test_every_frame_type_and_field_is_described() -> None:
     described = spoken_of("streaming.md")
     fields: set[str] = set()
-    for name in ("frames", "runner", "consumers"):
+    for name in ("frames", "streams/runs", "consumers"):
         for node in ast.walk(ast.parse(read(ROOT / "apps" / "chat" / f"{name}.py"))):
             if isinstance(node, ast.Dict):
                 fields |= set(_keys_and_type(node))

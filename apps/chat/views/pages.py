@@ -53,7 +53,9 @@ def branch(request: TenantRequest, conversation_id: uuid.UUID) -> HttpResponse:
     try:
         message_id = uuid.UUID(request.POST.get("message", ""))
         services.show_branch(access=request.access, conversation_id=found.id, message_id=message_id)
-    except (ValueError, UnknownMessage) as exc:
+    except ValueError:
+        return HttpResponse(status=400)
+    except UnknownMessage as exc:
         raise Http404 from exc
     found.refresh_from_db()
     return render(request, "chat/_thread.html", _thread_context(request.access, found))
