@@ -161,15 +161,16 @@ class TestTheChatPage:
             page = signed_in(cast.bob).get(address(name, conversation_id(cited)))
             assert words in page.content.decode()
 
-    def test_an_answer_being_written_elsewhere_is_asked_for_until_it_ends(self, cast: Cast) -> None:
+    def test_an_answer_being_written_elsewhere_is_marked_to_be_followed(self, cast: Cast) -> None:
         document = make_document(cast.acme)
         cited = make_answer(cast.acme, cast.bob, document, state=MessageState.STREAMING, text="")
         for name in ("conversation", "thread"):
             url = address(name, conversation_id(cited))
-            assert 'hx-trigger="every 2s"' in signed_in(cast.bob).get(url).content.decode()
+            page = signed_in(cast.bob).get(url).content.decode()
+            assert f'data-answer="{cited.message_id}" data-state="streaming"' in page
         with tenant_scope(cast.acme.id):
             Message.objects.filter(id=cited.message_id).update(state=MessageState.COMPLETE)
-        assert "every 2s" not in signed_in(cast.bob).get(url).content.decode()
+        assert 'data-state="streaming"' not in signed_in(cast.bob).get(url).content.decode()
 
     def test_notices_are_shown(self, cast: Cast) -> None:
         notices = [{"code": "embedder_down", "message": "Searched by words only."}]
@@ -294,12 +295,18 @@ class TestDetails:
         assert "embed" in page
         assert "Degraded" in page
 
-    def test_a_member_is_neither_offered_nor_given_them(self, cast: Cast) -> None:
-        cited = make_answer(cast.acme, cast.bob, make_document(cast.acme))
-        bob = signed_in(cast.bob)
-        assert bob.get(address("details", cited.message_id)).status_code == 403
-        page = bob.get(address("conversation", conversation_id(cited))).content.decode()
-        assert address("details", cited.message_id) not in page
+    def test_a_member_is_shown_tokens_and_no_hops(self, cast: Cast) -> None:
+        cited = make_answer(
+            cast.acme, cast.bob, make_document(cast.acme), prompt_tokens=512, completion_tokens=80
+        )
+        trace = Trace(cast.acme.id, "answer", trace_id=cited.message_id)
+        with trace.hop("embed") as hop:
+            hop.end_as("degraded")
+        record_trace(trace)
+        page = signed_in(cast.bob).get(address("details", cited.message_id)).content.decode()
+        assert "512 tokens" in page
+        assert "embed" not in page
+        assert "Degraded" not in page
 
     def test_hops_lie_on_one_time_line(self) -> None:
         began = datetime(2026, 1, 1, tzinfo=UTC)
