@@ -12,6 +12,8 @@ TenantsError
 
 from __future__ import annotations
 
+from django.utils.translation import gettext
+
 
 class TenantsError(Exception):
     """Refused, with words for the person. Never carries a token or a key."""
@@ -41,8 +43,10 @@ class InvitationUnusable(TenantsError):
 
     def __init__(self) -> None:
         super().__init__(
-            "This invitation is no longer valid: it was used, taken back or has expired. "
-            "Ask for a new one."
+            gettext(
+                "This invitation is no longer valid: it was used, taken back or has expired. "
+                "Ask for a new one."
+            )
         )
 
 
@@ -51,8 +55,11 @@ class InvitationForAnother(TenantsError):
 
     def __init__(self, invited: str, signed_in: str) -> None:
         super().__init__(
-            f"This invitation is for {invited}, and you are signed in as {signed_in}. "
-            f"Sign out and use {invited}, or ask for an invitation to {signed_in}."
+            gettext(
+                "This invitation is for %(guest)s, and you are signed in as %(own)s. "
+                "Sign out and use %(guest)s, or ask for an invitation to %(own)s."
+            )
+            % {"guest": invited, "own": signed_in}
         )
 
 

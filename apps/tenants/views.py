@@ -10,6 +10,7 @@ from django.forms import model_to_dict
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext
 from django.views.decorators.cache import never_cache
 
 from apps.tenants import accounts, selectors, services
@@ -69,7 +70,7 @@ def _join(request: HttpRequest, user: User) -> HttpResponse:
         messages.error(request, str(exc))
         return redirect("tenants:invitation")
     accounts.forget_invitation(request)
-    messages.success(request, f"Welcome to {found.tenant.name}.")
+    messages.success(request, gettext("Welcome to %(name)s.") % {"name": found.tenant.name})
     return redirect("chat:home", membership.tenant.slug)
 
 
