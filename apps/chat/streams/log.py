@@ -24,6 +24,7 @@ class AnswerLog:
         self.base = base
         self.ended = False  # the last frame is there
         self.broken = False  # a mirror: what comes next cannot be had any more
+        self.was_dead = False  # a mirror: its owner was found dead before
         self.holed = False  # an owner's: Redis has not got all and never will
         self.written = base  # how many are in Redis, as far as is known here
         self.bytes = 0

@@ -256,10 +256,12 @@ class Streams:
                 await self._end_dead(log)
 
     async def _end_dead(self, log: AnswerLog) -> None:
-        await recover(log.owned)
+        did = await recover(log.owned)
         await self.hub.caught_up(log)
-        if not log.ended:
+        # Another process that ends it has still to write its last frame: a second look will tell.
+        if not log.ended and (did or log.was_dead):
             log.break_off()  # it has ended, and the log does not say how
+        log.was_dead = True
 
 
 def session_mark(session_key: str | None) -> str:
