@@ -131,6 +131,11 @@ def test_what_the_image_copies_exists_and_is_sent_to_the_engine() -> None:
         assert f"!{source}" in ignore, source
 
 
+def test_the_image_has_the_catalogues_of_every_language() -> None:
+    copied = re.findall(r"^COPY (\S+) ", (DOCKER / "Dockerfile").read_text(), re.MULTILINE)
+    assert {Path(path).name for path in settings.LOCALE_PATHS} <= set(copied)
+
+
 def test_the_image_does_not_run_as_root() -> None:
     lines = (DOCKER / "Dockerfile").read_text().splitlines()
     assert "USER ragsite" in lines
