@@ -37,7 +37,11 @@ def opened(furnished: Furnished) -> list[Opened]:
 @pytest.fixture(scope="module")
 def profiles(browser: Browser, furnished: Furnished) -> Iterator[dict[str, BrowserContext]]:
     """One browser profile for each person, for all pages."""
-    made = {who: furnished.open(browser, who) for who in ("", "manager", "root")}
+    # Without the worker: it would fetch pages past what a test puts in their place.
+    made = {
+        who: furnished.open(browser, who, service_workers="block")
+        for who in ("", "manager", "root")
+    }
     yield made
     for context in made.values():
         context.close()
