@@ -168,11 +168,28 @@ async def test_a_silent_socket_is_closed(
     assert (await socket.receive_output(10))["code"] == 4408
 
 
+def test_nobody_is_shown_what_a_death_of_the_process_could_take_back() -> None:
+    log = AnswerLog((uuid.uuid4(), uuid.uuid4()))
+    told: list[int] = []
+    log.watchers.add(lambda: told.append(log.shown))
+    log.append("frame 0")
+    log.append("frame 1")
+    assert (log.shown, told) == (0, [])
+    log.keep(1)
+    assert told == [1]
+    log.lose()  # Redis is away: there is nothing to wait for
+    log.append("frame 2")
+    assert told == [1, 2, 3]
+    log.keep(3)
+    log.append("frame 3")
+    assert log.shown == 3
+
+
 def test_an_owners_memory_of_what_redis_has_is_bounded() -> None:
     log = AnswerLog((uuid.uuid4(), uuid.uuid4()), tail=200)
     for number in range(10_000):
         log.append(f"frame {number}")
-        log.written = log.end
+        log.keep(log.end)
         log.trim()
     assert log.end == 10_000
     assert len(log._frames) < 310

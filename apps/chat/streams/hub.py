@@ -136,8 +136,7 @@ class Hub:
         if first > log.end:
             self.catch_up(log)
             return
-        log.extend(frames[log.end - first :])
-        log.written = log.end
+        log.mirror(frames[log.end - first :])
         log.trim()
 
     def _heard(self, answer_id: uuid.UUID) -> None:

@@ -27,6 +27,7 @@ class AnswerLog:
         self.was_dead = False  # a mirror: its owner was found dead before
         self.holed = False  # an owner's: Redis has not got all and never will
         self.written = base  # how many are in Redis, as far as is known here
+        self.unkept = False  # an owner's: Redis is away
         self.bytes = 0
         self.watchers: set[Callable[[], None]] = set()
         self._frames: list[str] = []
@@ -36,16 +37,38 @@ class AnswerLog:
     def end(self) -> int:
         return self.base + len(self._frames)
 
+    @property
+    def shown(self) -> int:
+        """How far sockets may be sent: up to what is kept, so that no death of a process can take
+        back what somebody has seen. Without Redis there is nothing to wait for."""
+        return self.end if self.unkept or self.holed else max(self.base, self.written)
+
     def append(self, frame: str, *, last: bool = False) -> None:
-        """One more frame; watchers are told."""
+        """One more frame of one's own; watchers are told once it is kept."""
         self._frames.append(frame)
         self.bytes += len(frame)
         self.ended = self.ended or last
-        self.tell()
+        if self.unkept or self.holed:
+            self.tell()
 
-    def extend(self, frames: Sequence[str]) -> None:
+    def mirror(self, frames: Sequence[str]) -> None:
+        """More frames that Redis has."""
         for frame in frames:
             self.append(frame, last=is_last(frame))
+        self.written = self.end
+        self.tell()
+
+    def keep(self, count: int) -> None:
+        """Redis has so many."""
+        self.written = count
+        self.unkept = False
+        self.tell()
+
+    def lose(self, *, for_good: bool = False) -> None:
+        """Redis cannot be had now, or will never have it all."""
+        self.unkept = True
+        self.holed = self.holed or for_good
+        self.tell()
 
     def tell(self) -> None:
         for watcher in list(self.watchers):

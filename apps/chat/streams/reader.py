@@ -59,7 +59,7 @@ class Cursor:
 
     @property
     def is_full(self) -> bool:
-        return self.room <= 0 and self.log.end > self.next
+        return self.room <= 0 and self.log.shown > self.next
 
 
 class Reader:
@@ -171,9 +171,10 @@ class Reader:
     async def _advance(self, cursor: Cursor) -> None:
         """Send what there is, as far as the window goes."""
         log = cursor.log
-        while cursor.room > 0 and cursor.next < log.end and self._closing is None:
+        while cursor.room > 0 and cursor.next < log.shown and self._closing is None:
+            count = min(cursor.room, log.shown - cursor.next, _AT_ONCE)
             try:
-                found = await self.streams.read(log, cursor.next, min(cursor.room, _AT_ONCE))
+                found = await self.streams.read(log, cursor.next, count)
             except (RedisError, OSError):
                 asyncio.get_running_loop().call_later(_AWAY_S, self._wake.set)
                 return

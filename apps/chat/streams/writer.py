@@ -110,7 +110,8 @@ class LogWriter:
             replies = await script(_APPEND)(keys=keys, args=args) if batch else []
         except (RedisError, OSError) as exc:
             logger.warning("frames were not kept, Redis is away: %s", type(exc).__name__)
-            for log, _, _ in batch:
+            for log in self._grown.values():
+                log.lose()
                 log.trim()
             return False
         for (log, first, frames), had in zip(batch, replies, strict=True):
@@ -123,7 +124,7 @@ class LogWriter:
             frames = list(log.read(log.written, _FRAMES_AT_ONCE - count) or ())
             if log.written < log.base:
                 # Dropped before they could be written: better no log than one with a hole.
-                log.holed = True
+                log.lose(for_good=True)
                 self._grown.pop(answer_id)
             elif not frames:
                 self._grown.pop(answer_id)
@@ -137,15 +138,15 @@ class LogWriter:
 
     async def _settle(self, log: AnswerLog, first: int, count: int, had: int) -> None:
         if had == first:
-            log.written = first + count
+            log.keep(first + count)
         elif had < first:
             # Redis has lost what it had: all again, as far as it is still here.
-            log.written = had
+            log.keep(had)
         elif await _is_ours(log, had):
-            log.written = had  # an earlier try had arrived after all
+            log.keep(had)  # an earlier try had arrived after all
         else:
             self._grown.pop(log.answer_id, None)
-            log.holed = True
+            log.lose(for_good=True)
             self._on_overtaken(log.answer_id)
         log.trim()
 
