@@ -82,7 +82,6 @@ def _typeset(material: Material) -> bytes:
             "apps.chat.exporting.typesetting:typeset",
             {"data": page_data(_sheet(material))},
             limits=_LIMITS,
-            preload=("apps.chat.exporting.typesetting:warm", ""),
         )
     except SandboxError as exc:
         raise ExportRefused(

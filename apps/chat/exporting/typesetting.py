@@ -44,13 +44,6 @@ class NotLaidOut(Exception):
     code = "not_laid_out"
 
 
-@cache
-def warm(_: str) -> None:
-    """Called before the fork, so that each call finds the library loaded."""
-    _source()
-    _fonts()
-
-
 def typeset(data: dict[str, Any]) -> bytes:
     """The file. Raises NotLaidOut."""
     data = data | {
