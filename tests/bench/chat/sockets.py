@@ -54,6 +54,7 @@ class Report:
     frames: int = 0
     tokens: int = 0
     out_of_order: int = 0
+    first_s: list[float] = field(default_factory=list)  # from the question to the first token
     closed: int = 0  # sockets that the site closed
     refused: list[str] = field(default_factory=list)
 
@@ -68,6 +69,7 @@ class Socket(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._open = False
         self._next = 0  # the next frame's number
+        self.asked_at = 0.0
         self.said_hello = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -190,6 +192,7 @@ class People:
 
     def ask(self, socket: Socket, number: int) -> None:
         self._asking.add(socket)
+        socket.asked_at = time.monotonic()
         socket.send(
             type="ask",
             id=str(number),
@@ -215,6 +218,8 @@ class People:
         if self.all_writing.is_set() and not self.first_ended.is_set() and stamps:
             # Of the token that waited longest for its frame.
             self.report.delays_ms.append(time.monotonic() * 1000 - float(stamps[0]))
+        if socket not in self._writing:
+            self.report.first_s.append(round(time.monotonic() - socket.asked_at, 3))
         self._writing.add(socket)
         if len(self._writing) == self._expected:
             self.all_writing.set()

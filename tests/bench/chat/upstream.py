@@ -8,6 +8,7 @@ Each token is due at a time of its own after the request came, as in the gateway
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import sys
 import time
@@ -21,6 +22,12 @@ STAMP = re.compile(r"@(\d+\.\d)")
 
 class Stamping(Connection):
     """Tokens say when they were sent."""
+
+    def _answer(self, method: bytes, path: bytes) -> None:
+        if path == b"/tokenize":
+            self._write(_COUNTED)
+        else:
+            super()._answer(method, path)
 
     def _write_next(self, index: int, began: float) -> None:
         if 0 < index < len(self._events):
@@ -47,6 +54,15 @@ def _around(token: bytes) -> tuple[bytes, bytes]:
     return head, tail
 
 
+def _counted(tokens: int) -> bytes:
+    """The reply of `/tokenize` to a passage: as many for each, for only their number is asked."""
+    listed = [{"id": n, "text": "t", "start": n, "stop": n + 1} for n in range(tokens)]
+    body = json.dumps(listed).encode()
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+    return head % len(body) + body
+
+
+_COUNTED = _counted(200)
 _ANY, _LAST = _around(stream_of(2)[0]), _around(stream_of(1)[0])
 
 
