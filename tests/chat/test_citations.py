@@ -164,3 +164,11 @@ def test_blocks_are_judged_as_the_whole_is() -> None:
     evidence = Evidence([LEAVE, TRAVEL])
     parts = [sentence for block in blocks for sentence in evidence.judge(block)]
     assert [(s.markers, s.reason) for s in parts] == [(s.markers, s.reason) for s in whole]
+
+
+def test_the_first_row_of_a_table_names_its_columns_and_claims_nothing() -> None:
+    table = "| Joined | Paid leave |\n|:--|--:|\n| January | 25 days |\n"
+    claims = [table[start:end] for start, end in split_sentences(table)]
+    assert not any("Joined" in claim for claim in claims)
+    assert any("25 days" in claim for claim in claims)
+    assert list(split_sentences("a | b\nno table\n"))

@@ -27,6 +27,7 @@ SUPPORTED_FROM = 0.6
 _IN_SENTENCES_FROM = 0.4
 _SENTENCES_IN_A_ROW = 3
 MARKER = re.compile(r"\[(\d{1,3})\]")
+_RULE_OF_TABLE = re.compile(r"^\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?$")
 _FENCE = re.compile(r"(```|~~~)")
 _HEADING = re.compile(r"#{1,6}(?:\s|$)")
 _FORMULAS = {"$$": "$$", "\\[": "\\]"}
@@ -91,10 +92,15 @@ class Evidence:
         )
 
 
+def _is_table_head(line: str, after: str) -> bool:
+    return "|" in line and _RULE_OF_TABLE.match(after.strip()) is not None
+
+
 def split_sentences(text: str) -> Iterator[tuple[int, int]]:
     """Offsets of the sentences of Markdown `text`, markers included, line by line."""
     offset, closing = 0, ""
-    for line in text.splitlines(keepends=True):
+    lines = text.splitlines(keepends=True)
+    for line, after in zip(lines, [*lines[1:], ""], strict=False):
         bare = line.strip()
         if closing:
             # A formula ends at an empty line at the latest.
@@ -104,7 +110,8 @@ def split_sentences(text: str) -> Iterator[tuple[int, int]]:
             closing = fence[1]
         elif (formula := _FORMULAS.get(bare[:2])) and not bare[2:].endswith(formula):
             closing = formula
-        elif not formula and not _HEADING.match(bare):  # which names, and claims nothing
+        # What names things claims nothing: a heading, and the first row of a table.
+        elif not formula and not _HEADING.match(bare) and not _is_table_head(bare, after):
             yield from _split_line(text, offset, offset + len(line.rstrip()))
         offset += len(line)
 
