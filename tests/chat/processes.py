@@ -13,6 +13,7 @@ from django.urls import path
 
 from apps.chat.consumers import ChatConsumer
 from apps.chat.streams.process import Streams
+from apps.inference.per_loop import PerLoop
 from apps.tenants.aio import in_thread
 from apps.tenants.models import User
 from tests.cast import signed_in
@@ -21,11 +22,21 @@ from tests.chat.test_consumer import frame_of
 Frame = dict[str, Any]
 
 
+async def _close(opened: list[Streams]) -> None:
+    for streams in opened:
+        await streams.close()
+
+
+# As a process's own are: what they still have to do must not outlive a test's event loop.
+_opened: PerLoop[list[Streams]] = PerLoop(list, _close)
+
+
 class WebProcess:
     """A process's streams, and an application whose sockets are there."""
 
     def __init__(self) -> None:
         self.streams = Streams()
+        _opened.get().append(self.streams)
         consumer = type("Consumer", (ChatConsumer,), {"streams": self.streams})
         route = path("ws/t/<slug:tenant_slug>/chat/", consumer.as_asgi())
         self.application = AuthMiddlewareStack(URLRouter([route]))

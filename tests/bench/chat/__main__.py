@@ -30,10 +30,11 @@ def main() -> None:
         f"of {TOKENS} tokens, {GAP_MS:g} ms apart"
     )
     with bench(IDLE + ASKING) as running:
-        rounds = [
-            (n, run(running, processes=n, idle=IDLE, asking=ASKING, spread_s=SPREAD_S))
-            for n in PROCESSES
-        ]
+        rounds = []
+        for count in PROCESSES:
+            phases = run(running, processes=count, idle=IDLE, asking=ASKING, spread_s=SPREAD_S)
+            print(_summary(count, phases), flush=True)
+            rounds.append((count, phases))
     _print(rounds)
 
 
@@ -60,8 +61,6 @@ def _print(rounds: list[tuple[int, Phases]]) -> None:
             )
         )
     print("\n".join(table(rows)))
-    for processes, phases in rounds:
-        print(_summary(processes, phases))
 
 
 def _summary(processes: int, phases: Phases) -> str:

@@ -13,6 +13,7 @@ import json
 import os
 import sys
 import time
+import uuid
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
@@ -195,7 +196,7 @@ class People:
         socket.asked_at = time.monotonic()
         socket.send(
             type="ask",
-            id=str(number),
+            id=uuid.uuid4().hex,  # one that was used before would be the same question sent again
             conversation=None,
             after=None,
             collections=[self.order.collection],
