@@ -32,6 +32,7 @@ BUILD_EVERY_S = 5.0  # a throttled build works for as long, and one that gave wa
 TEND_EVERY_S = 60.0  # indexes of large tenants, and samples of recall
 TUNE_EVERY_S = 60.0  # what waited for documents to be ingested, or was lost
 CHAT_SWEEP_EVERY_S = 15.0  # answers whose process died; their leases are 10 s
+CHAT_PURGE_EVERY_S = 60.0  # conversations that were deleted 5 minutes ago
 SCHEDULE_EVERY_S = 300.0  # evaluations by the clock, and answers that have expired
 # Far above the longest task (a parse is bounded by PARSE_TIMEOUT_S): a message is delivered again
 # only when its worker is gone. Documents are found sooner than that by the sweeper.
@@ -107,6 +108,7 @@ app.conf.update(
             ("documents.sweep", SWEEP_EVERY_S),
             ("documents.sync_sources", SYNC_EVERY_S),
             ("evals.sweep", SWEEP_EVERY_S),
+            ("chat.purge", CHAT_PURGE_EVERY_S),
             ("chat.sweep", CHAT_SWEEP_EVERY_S),
             ("gateway.alert", ALERT_EVERY_S),
             ("gateway.probe", PROBE_EVERY_S),

@@ -12,4 +12,8 @@ from worker.tasks import QuietTask
 @shared_task(base=QuietTask, name="chat.sweep")
 def sweep_task() -> None:
     sweep()
+
+
+@shared_task(base=QuietTask, name="chat.purge")
+def purge_task() -> None:
     purge_deleted()
