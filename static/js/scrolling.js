@@ -4,7 +4,7 @@ const SCROLLERS = ".table-wrap";
 let names = 0;
 
 const watcher = new ResizeObserver((entries) => {
-  for (const { target } of entries) settle(target);
+  for (const { target } of entries) settle(target.closest(SCROLLERS));
 });
 
 function settle(scroller) {
@@ -28,7 +28,11 @@ function nameOf(scroller) {
 
 /** Looks after every scroller in `root`; those that htmx brings come by themselves. */
 export function watchScrollers(root) {
-  for (const scroller of root.querySelectorAll(SCROLLERS)) watcher.observe(scroller);
+  for (const scroller of root.querySelectorAll(SCROLLERS)) {
+    watcher.observe(scroller);
+    // What is in it may grow while it stays as it is.
+    for (const content of scroller.children) watcher.observe(content);
+  }
 }
 
 document.addEventListener("htmx:load", (event) => watchScrollers(event.target.parentElement));

@@ -60,7 +60,7 @@ def pages(furnished: Furnished) -> list[Opened]:
 
 
 def _paths(furnished: Furnished, who: str) -> Iterator[str]:
-    values = {**furnished.world, "tenant_slug": "acme"}
+    values = {**furnished.world, "tenant_slug": "acme", "language": "en"}
     for route in routes():
         if (
             _REGEX in route
