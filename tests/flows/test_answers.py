@@ -102,12 +102,15 @@ def test_stop_keeps_the_text_and_frees_the_engine_within_a_second(library: Libra
     assert text.strip() in finished["html"]
 
 
-def test_a_closed_tab_frees_the_engine_within_a_second(library: Library) -> None:
+def test_an_answer_outlives_its_tab_and_is_followed_from_another(library: Library) -> None:
     with chat_of(library) as chat:
-        answer, _ = ask_and_wait_for_text(chat, library)
-    eventually(lambda: not library.stack.busy_slots(), within_s=1, what="the engine to be free")
+        answer, seen = ask_and_wait_for_text(chat, library)
+    with chat_of(library) as chat:
+        chat.send(json.dumps({"v": 2, "type": "follow", "answer": answer, "after": -1}))
+        assert frame_of(chat, "answer.tokens")["text"].startswith(seen[:1])
+        assert frame_of(chat, "answer.finished")["state"] == "complete"
     state = "SELECT state FROM chat_message WHERE id = %s"
-    assert library.stack.rows(state, answer) == [("stopped",)]
+    assert library.stack.rows(state, answer) == [("complete",)]
 
 
 def test_the_worker_killed_while_it_ingests_loses_nothing_and_doubles_nothing(
