@@ -22,7 +22,8 @@ from tests.bench.chat.sockets import Order
 from tests.bench.memory import pss
 from tests.bench.stand import Stand, running_stack
 
-TOKENS, GAP_MS = 1200, 50.0
+TOKENS = int(os.environ.get("TOKENS") or 1200)
+GAP_MS = 50.0
 PARTS = ("postgres", "redis", "encoder", "schema", "worker", "site")
 
 
