@@ -1,9 +1,9 @@
 """`make bench-chat`: what the chat's sockets cost, with one web process and with two.
 
 IDLE sockets (1,000) wait while ASKING others (100) are each sent an answer of TOKENS (1,200), 20 a
-second, each of a person of their own. A frame's delay is from the model server's sending of the token that
-waited longest to the frame's arrival, while all are being written at once; both clocks are the
-machine's. The people and the model server share the machine's cores with what is measured.
+second, each of a person of their own. A frame's delay is from the model server's sending of the
+token that waited longest to the frame's arrival, while all are being written at once; both clocks
+are the machine's. The people and the model server share the machine's cores with what is measured.
 """
 
 from __future__ import annotations
