@@ -23,6 +23,11 @@ from apps.gateway.errors import StoreDown
 from apps.inference.per_loop import PerLoop
 
 PREFIX = "ragsite:gw:"
+# Begins a script: `now` is the time of Redis in ms. The clocks of the processes have no part in it.
+NOW = """
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+"""
 _TIMEOUT_S = 2.0
 
 
@@ -69,17 +74,22 @@ def script(text: str) -> AsyncScript:
     return scripts[text]
 
 
+def blocking(timeout_s: float = _TIMEOUT_S) -> BlockingRedis:
+    """A connection for synchronous code, to be closed with its block."""
+    return BlockingRedis.from_url(
+        settings.REDIS_URL or "redis://127.0.0.1:1/0",
+        socket_timeout=timeout_s,
+        socket_connect_timeout=timeout_s,
+    )
+
+
 def replace_word(key: str) -> bool:
     """A new random word at `key`, so that what processes keep under the old one holds no longer.
 
     Synchronous, to be called after a commit. False where Redis is away.
     """
     try:
-        with BlockingRedis.from_url(
-            settings.REDIS_URL or "redis://127.0.0.1:1/0",
-            socket_timeout=_TIMEOUT_S,
-            socket_connect_timeout=_TIMEOUT_S,
-        ) as connection:
+        with blocking() as connection:
             connection.set(key, uuid.uuid4().hex)
     except (RedisError, OSError):
         return False

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.browser.chromium import CHROMIUM_ARGUMENTS, find_chromium
 from tests.browser.doubles import chat_site, tab  # noqa: F401 - fixtures
-from tests.browser.furnished import furnished  # noqa: F401 - fixture
+from tests.browser.furnished import furnished, profiles  # noqa: F401 - fixtures
 from tests.browser.pages import Visitor
 from tests.flows.library import Library, make_library
 from tests.running_stack import Stack

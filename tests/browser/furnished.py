@@ -68,6 +68,19 @@ def furnished(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iter
             database.submit(_empty).result(60)
 
 
+@pytest.fixture(scope="module")
+def profiles(browser: Browser, furnished: Furnished) -> Iterator[dict[str, BrowserContext]]:
+    """One browser profile for each person, for all pages."""
+    # Without the worker: it would fetch pages past what a test puts in their place.
+    made = {
+        who: furnished.open(browser, who, service_workers="block")
+        for who in ("", "manager", "root")
+    }
+    yield made
+    for context in made.values():
+        context.close()
+
+
 def _furnish() -> tuple[Arguments, dict[str, str]]:
     acme = Tenant.objects.create(slug="acme", name="Acme Instruments & Daughters")
     people = {"manager": make_user("alice"), "member": make_user("bob"), "root": _root()}

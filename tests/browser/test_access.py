@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 from allauth.account.forms import default_token_generator
@@ -35,19 +34,6 @@ ROOMS = sorted(
 @pytest.fixture(scope="module")
 def opened(furnished: Furnished) -> list[Opened]:
     return pages(furnished)
-
-
-@pytest.fixture(scope="module")
-def profiles(browser: Browser, furnished: Furnished) -> Iterator[dict[str, BrowserContext]]:
-    """One browser profile for each person, for all pages."""
-    # Without the worker: it would fetch pages past what a test puts in their place.
-    made = {
-        who: furnished.open(browser, who, service_workers="block")
-        for who in ("", "manager", "root")
-    }
-    yield made
-    for context in made.values():
-        context.close()
 
 
 def test_axe_finds_what_is_wrong_on_a_page_that_is_wrong(browser: Browser) -> None:

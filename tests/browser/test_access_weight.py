@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Response
+from playwright.sync_api import BrowserContext, ConsoleMessage, Page, Response
 
 from tests.browser.addresses import Opened, pages
 from tests.browser.furnished import Furnished
@@ -49,18 +48,6 @@ class Loading:
 @pytest.fixture(scope="module")
 def opened(furnished: Furnished) -> list[Opened]:
     return [each for each in pages(furnished) if each.room != NOT_OURS]
-
-
-@pytest.fixture(scope="module")
-def profiles(browser: Browser, furnished: Furnished) -> Iterator[dict[str, BrowserContext]]:
-    # Without the worker: what it fetches is not the page's.
-    made = {
-        who: furnished.open(browser, who, service_workers="block")
-        for who in ("", "manager", "root")
-    }
-    yield made
-    for context in made.values():
-        context.close()
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from apps.chat.selectors.feedback import (
     get_feedback,
     reasons_given,
 )
-from apps.chat.selectors.history import exchanges_before, history_before
+from apps.chat.selectors.history import earlier_than, exchanges_of, turns_of
 from apps.chat.selectors.passages import passages_of
 from apps.chat.selectors.threads import (
     MessageView,
@@ -39,14 +39,14 @@ __all__ = [
     "citation_urls",
     "cited_sources",
     "conversations_of",
-    "exchanges_before",
+    "earlier_than",
+    "exchanges_of",
     "feedback_to_review",
     "get_answer",
     "get_citation",
     "get_conversation",
     "get_feedback",
     "get_question",
-    "history_before",
     "own_limits",
     "passages_of",
     "reasons_given",
@@ -54,5 +54,6 @@ __all__ = [
     "state_of",
     "thread_of",
     "total_ms_of",
+    "turns_of",
     "view_of",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 from itertools import zip_longest
 
 from apps.chat.models import Message, MessageRole
@@ -14,31 +13,36 @@ from apps.inference.types import ChatTurn
 HISTORY_MESSAGES = 12
 
 
-def exchanges_before(tenant_id: uuid.UUID, question: Message) -> tuple[Exchange, ...]:
-    """Earlier questions of the conversation as they were searched for, oldest first, answered or
-    not, each with the answer of its branch where a model wrote it."""
-    return tuple(
-        Exchange(asked.searched_as or asked.text, answer.text if answer else "")
-        for asked, answer in _earlier(tenant_id, question)
-    )
+# A question, and its answer where a model wrote one.
+Earlier = list[tuple[Message, Message | None]]
 
 
-def history_before(tenant_id: uuid.UUID, question: Message) -> tuple[ChatTurn, ...]:
-    """Earlier exchanges of the conversation, oldest first: answered questions only."""
-    turns: list[ChatTurn] = []
-    for asked, answer in _earlier(tenant_id, question):
-        if answer is not None:
-            turns += [ChatTurn("user", asked.text), ChatTurn("assistant", answer.text)]
-    return tuple(turns)
-
-
-def _earlier(tenant_id: uuid.UUID, question: Message) -> Iterator[tuple[Message, Message | None]]:
+def earlier_than(tenant_id: uuid.UUID, question: Message) -> Earlier:
     """Earlier questions of the branch, oldest first, each with its answer if a model wrote it."""
     branches = branches_of(tenant_id, question.conversation_id)
     path = branches.path_to(question.id)[:-1][-HISTORY_MESSAGES:]
     found = {m.id: m for m in Message.objects.filter(tenant_id=tenant_id, id__in=path)}
-    earlier = [found[key] for key in path if key in found]
-    for asked, after in zip_longest(earlier, earlier[1:]):
+    messages = [found[key] for key in path if key in found]
+    earlier: Earlier = []
+    for asked, after in zip_longest(messages, messages[1:]):
         if asked.role == MessageRole.QUESTION:
             wrote = after is not None and after.kind == "generated" and bool(after.text)
-            yield asked, after if wrote else None
+            earlier.append((asked, after if wrote else None))
+    return earlier
+
+
+def exchanges_of(earlier: Earlier) -> tuple[Exchange, ...]:
+    """Questions as they were searched for, answered or not, each with its answer."""
+    return tuple(
+        Exchange(asked.searched_as or asked.text, answer.text if answer else "")
+        for asked, answer in earlier
+    )
+
+
+def turns_of(earlier: Earlier) -> tuple[ChatTurn, ...]:
+    """What a model is shown of them: answered questions only."""
+    turns: list[ChatTurn] = []
+    for asked, answer in earlier:
+        if answer is not None:
+            turns += [ChatTurn("user", asked.text), ChatTurn("assistant", answer.text)]
+    return tuple(turns)

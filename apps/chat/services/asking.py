@@ -25,12 +25,13 @@ from apps.chat.models import Conversation, Message, MessageRole, MessageState
 from apps.chat.pipeline.types import AnswerRequest, Beginning
 from apps.chat.selectors import (
     branches_of,
-    exchanges_before,
+    earlier_than,
+    exchanges_of,
     get_answer,
     get_question,
-    history_before,
     passages_of,
     state_of,
+    turns_of,
 )
 from apps.chat.services.conversations import TITLE_CHARS, own_conversation
 from apps.documents.selectors import collections_for
@@ -104,9 +105,6 @@ def start_answer(
         picked = _pick_collections(access, collection_ids)
         conversation = _open_conversation(access, conversation_id, question)
         _check_after(access, conversation, after)
-        conversation.collection_ids = [str(each) for each in picked]
-        conversation.model = models[0].alias if models[0] else ""
-        conversation.save(update_fields=["collection_ids", "model", "updated_at"])
         asked = Message.objects.create(
             tenant=access.tenant,
             conversation=conversation,
@@ -117,7 +115,10 @@ def start_answer(
         comparison = uuid.uuid4() if len(models) > 1 else None
         begin = partial(_begin, access, conversation, asked, picked, comparison=comparison)
         started = tuple(begin(model) for model in models)
-        _show(conversation, started[0].answer_id)
+        conversation.collection_ids = [str(each) for each in picked]
+        conversation.model = models[0].alias if models[0] else ""
+        conversation.leaf_id = started[0].answer_id
+        conversation.save(update_fields=["collection_ids", "model", "leaf_id", "updated_at"])
         return started
 
 
@@ -270,13 +271,14 @@ def _begin(
         comparison=comparison,
         continues=old.id if old else None,
     )
+    earlier = earlier_than(access.tenant.id, asked)
     request = AnswerRequest(
         tenant_id=access.tenant.id,
         question=asked.text,
         collection_ids=collection_ids,
         model=model,
-        history=history_before(access.tenant.id, asked),
-        before=exchanges_before(access.tenant.id, asked),
+        history=turns_of(earlier),
+        before=exchanges_of(earlier),
         question_id=asked.id,
         anew=anew,
         beginning=beginning,

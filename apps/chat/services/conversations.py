@@ -13,6 +13,7 @@ from apps.chat.errors import UnknownConversation
 from apps.chat.models import Conversation, TitleBy
 from apps.chat.selectors import get_conversation
 from apps.chat.streams.telling import tell_user
+from apps.telemetry.services import record_audit
 from apps.tenants.access import Access
 from apps.tenants.scope import tenant_scope
 
@@ -64,6 +65,16 @@ def own_conversation(access: Access, conversation_id: uuid.UUID) -> Conversation
 def one_line(text: str, limit: int) -> str:
     """What was typed as a name: without line ends, NUL bytes and outer space, and not too long."""
     return " ".join(text.replace("\x00", "").split())[:limit].rstrip()
+
+
+def audit(action: str, access: Access, conversation_id: uuid.UUID) -> None:
+    """Note what was done with one's own conversation."""
+    record_audit(
+        action=action,
+        tenant_id=access.tenant.id,
+        actor_id=access.user.id,
+        subject_id=conversation_id,
+    )
 
 
 def tell_listed(access: Access, conversation_id: uuid.UUID | None) -> None:

@@ -11,8 +11,7 @@ from django.utils.translation import gettext as _
 from apps.chat.errors import UnknownConversation
 from apps.chat.models import Conversation
 from apps.chat.selectors.conversations import with_deleted_of
-from apps.chat.services.conversations import own_conversation, tell_listed
-from apps.telemetry.services import record_audit
+from apps.chat.services.conversations import audit, own_conversation, tell_listed
 from apps.tenants.access import Access
 from apps.tenants.models import Tenant
 from apps.tenants.scope import tenant_scope
@@ -28,7 +27,7 @@ def delete_conversation(*, access: Access, conversation_id: uuid.UUID) -> str:
         conversation = own_conversation(access, conversation_id)
         conversation.deleted_at = timezone.now()
         conversation.save(update_fields=["deleted_at"])
-        _audit("conversation.deleted", access, conversation_id)
+        audit("conversation.deleted", access, conversation_id)
         tell_listed(access, conversation.id)
         return conversation.title
 
@@ -41,7 +40,7 @@ def restore_conversation(*, access: Access, conversation_id: uuid.UUID) -> None:
             return
         if not own.filter(deleted_at__gt=timezone.now() - UNDO).update(deleted_at=None):
             raise UnknownConversation(_("That conversation is gone for good."))
-        _audit("conversation.restored", access, conversation_id)
+        audit("conversation.restored", access, conversation_id)
         tell_listed(access, conversation_id)
 
 
@@ -65,12 +64,3 @@ def _purge(tenant: Tenant, before: object) -> int:
                 purged += over.filter(id__in=ids).delete()[0]
         if len(ids) < _PURGED_AT_ONCE:
             return purged
-
-
-def _audit(action: str, access: Access, conversation_id: uuid.UUID) -> None:
-    record_audit(
-        action=action,
-        tenant_id=access.tenant.id,
-        actor_id=access.user.id,
-        subject_id=conversation_id,
-    )

@@ -10,8 +10,7 @@ from django.utils.translation import gettext as _
 from apps.chat.errors import UnknownMessage
 from apps.chat.models import Share
 from apps.chat.selectors.shares import current_leaf, shares_of
-from apps.chat.services.conversations import own_conversation
-from apps.telemetry.services import record_audit
+from apps.chat.services.conversations import audit, own_conversation
 from apps.tenants.access import Access
 from apps.tenants.scope import tenant_scope
 
@@ -38,7 +37,7 @@ def share_conversation(*, access: Access, conversation_id: uuid.UUID) -> Share:
             share.save(update_fields=["leaf_id"])
             created = True
         if created:
-            _audit("conversation.shared", access, conversation_id)
+            audit("conversation.shared", access, conversation_id)
         return share
 
 
@@ -50,14 +49,5 @@ def revoke_share(*, access: Access, share_id: uuid.UUID) -> bool:
             return False
         share.revoked_at = timezone.now()
         share.save(update_fields=["revoked_at"])
-        _audit("conversation.unshared", access, share.conversation_id)
+        audit("conversation.unshared", access, share.conversation_id)
         return True
-
-
-def _audit(action: str, access: Access, conversation_id: uuid.UUID) -> None:
-    record_audit(
-        action=action,
-        tenant_id=access.tenant.id,
-        actor_id=access.user.id,
-        subject_id=conversation_id,
-    )

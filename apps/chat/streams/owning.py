@@ -18,7 +18,7 @@ from redis.exceptions import RedisError
 
 from apps.chat.streams.cancelling import is_cancelled
 from apps.chat.streams.keys import OWNED, STOPS, Owned
-from apps.gateway.redis import client, script
+from apps.gateway.redis import NOW, client, script
 
 logger = logging.getLogger(__name__)
 
@@ -26,14 +26,9 @@ LEASE_S = 10.0
 RENEW_S = 3.0  # two renewals may fail
 _STOP_KEPT_S = 60
 
-_NOW = """
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-"""
-
 # KEYS: leases, stops. ARGV: lease ms, members. Replies with those that somebody wants stopped.
 _RENEW = (
-    _NOW
+    NOW
     + """
 local stopped = {}
 for i = 2, #ARGV do
@@ -49,7 +44,7 @@ return stopped
 
 # KEYS: leases. ARGV: lease ms, members. Replies, of each: 1 where its lease holds, 0 where not.
 _LOOK = (
-    _NOW
+    NOW
     + """
 local replies = {}
 for i = 2, #ARGV do
@@ -66,11 +61,11 @@ return replies
 )
 
 # KEYS: leases. Replies with those that have run out.
-_RUN_OUT = _NOW + "return redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, 500)"
+_RUN_OUT = NOW + "return redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, 500)"
 
 # KEYS: stops. ARGV: member, ms to remember it.
 _ASK_TO_STOP = (
-    _NOW
+    NOW
     + """
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
 redis.call('ZADD', KEYS[1], now + tonumber(ARGV[2]), ARGV[1])

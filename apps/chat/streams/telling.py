@@ -7,13 +7,12 @@ import logging
 import uuid
 from typing import Any
 
-from django.conf import settings
 from django.http import HttpRequest
-from redis import Redis
 from redis.exceptions import RedisError
 
 from apps.chat.streams import keys
 from apps.chat.streams.process import session_mark
+from apps.gateway.redis import blocking
 
 logger = logging.getLogger(__name__)
 
@@ -41,11 +40,7 @@ def on_signed_out(*, request: HttpRequest | None = None, **_: object) -> None:
 
 def _publish(channel: str, message: dict[str, Any]) -> None:
     try:
-        with Redis.from_url(
-            settings.REDIS_URL or "redis://127.0.0.1:1/0",
-            socket_timeout=_TIMEOUT_S,
-            socket_connect_timeout=_TIMEOUT_S,
-        ) as connection:
+        with blocking(_TIMEOUT_S) as connection:
             connection.publish(channel, json.dumps(message))
     except (RedisError, OSError) as exc:
         logger.warning("open pages were not told: %s", type(exc).__name__)

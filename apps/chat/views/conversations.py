@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from django.contrib import messages
 from django.http import Http404, HttpResponse, HttpResponseBase
@@ -11,7 +13,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from apps.chat import selectors, services
-from apps.chat.errors import UnknownConversation, UnknownFolder
+from apps.chat.errors import ChatError, UnknownConversation, UnknownFolder
 from apps.chat.models import Conversation
 from apps.chat.selectors.listing import (
     Cursor,
@@ -58,14 +60,12 @@ def more_conversations(request: TenantRequest) -> HttpResponse:
 @tenant_page(Right.CHAT)
 def rename(request: TenantRequest, conversation_id: uuid.UUID) -> HttpResponseBase:
     """Give a conversation another title; answers the one that it has now."""
-    try:
+    with missing_as_404():
         title = services.rename_conversation(
             access=request.access,
             conversation_id=conversation_id,
             title=request.POST.get("title", ""),
         )
-    except UnknownConversation as exc:
-        raise Http404 from exc
     if request.htmx:
         return HttpResponse(title, content_type="text/plain; charset=utf-8")
     return redirect("chat:conversation", request.access.tenant.slug, conversation_id)
@@ -75,14 +75,12 @@ def rename(request: TenantRequest, conversation_id: uuid.UUID) -> HttpResponseBa
 @tenant_page(Right.CHAT)
 def pin(request: TenantRequest, conversation_id: uuid.UUID) -> HttpResponseBase:
     """Keep a conversation above the others, or no longer."""
-    try:
+    with missing_as_404():
         services.pin_conversation(
             access=request.access,
             conversation_id=conversation_id,
             pinned=request.POST.get("pinned") == "1",
         )
-    except UnknownConversation as exc:
-        raise Http404 from exc
     return done(request)
 
 
@@ -90,14 +88,12 @@ def pin(request: TenantRequest, conversation_id: uuid.UUID) -> HttpResponseBase:
 @tenant_page(Right.CHAT)
 def archive(request: TenantRequest, conversation_id: uuid.UUID) -> HttpResponseBase:
     """Put a conversation out of the list, or back."""
-    try:
+    with missing_as_404():
         services.archive_conversation(
             access=request.access,
             conversation_id=conversation_id,
             archived=request.POST.get("archived") == "1",
         )
-    except UnknownConversation as exc:
-        raise Http404 from exc
     return done(request)
 
 
@@ -106,13 +102,12 @@ def archive(request: TenantRequest, conversation_id: uuid.UUID) -> HttpResponseB
 def move(request: TenantRequest, conversation_id: uuid.UUID) -> HttpResponseBase:
     """Put a conversation into a folder, or into none."""
     try:
-        services.move_conversation(
-            access=request.access,
-            conversation_id=conversation_id,
-            folder_id=_uuid(request.POST.get("folder", "")),
-        )
-    except UnknownConversation as exc:
-        raise Http404 from exc
+        with missing_as_404():
+            services.move_conversation(
+                access=request.access,
+                conversation_id=conversation_id,
+                folder_id=_uuid(request.POST.get("folder", "")),
+            )
     except UnknownFolder as exc:
         return refused(exc)
     return done(request)
@@ -122,10 +117,8 @@ def move(request: TenantRequest, conversation_id: uuid.UUID) -> HttpResponseBase
 @tenant_page(Right.CHAT)
 def delete(request: TenantRequest, conversation_id: uuid.UUID) -> HttpResponseBase:
     """Hide a conversation with its messages; it is gone for good when it is too late to undo."""
-    try:
+    with missing_as_404():
         services.delete_conversation(access=request.access, conversation_id=conversation_id)
-    except UnknownConversation as exc:
-        raise Http404 from exc
     if not request.htmx:
         messages.success(request, _("The conversation is deleted."))
     return done(request)
@@ -135,10 +128,8 @@ def delete(request: TenantRequest, conversation_id: uuid.UUID) -> HttpResponseBa
 @tenant_page(Right.CHAT)
 def restore(request: TenantRequest, conversation_id: uuid.UUID) -> HttpResponseBase:
     """Bring back a conversation that was deleted a moment ago."""
-    try:
+    with missing_as_404():
         services.restore_conversation(access=request.access, conversation_id=conversation_id)
-    except UnknownConversation as exc:
-        raise Http404 from exc
     return done(request)
 
 
@@ -147,6 +138,15 @@ def done(request: TenantRequest) -> HttpResponseBase:
     if request.htmx:
         return HttpResponse(status=204)
     return redirect("chat:home", request.access.tenant.slug)
+
+
+@contextmanager
+def missing_as_404(kind: type[ChatError] = UnknownConversation) -> Iterator[None]:
+    """What a service does not find of one's own is not there for the page either."""
+    try:
+        yield
+    except kind as exc:
+        raise Http404 from exc
 
 
 def refused(exc: Exception) -> HttpResponse:

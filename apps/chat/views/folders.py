@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import uuid
 
-from django.http import Http404, HttpResponse, HttpResponseBase
+from django.http import HttpResponse, HttpResponseBase
 from django.views.decorators.http import require_POST
 
 from apps.chat import services
 from apps.chat.errors import NameTaken, UnknownFolder
-from apps.chat.views.conversations import done, refused
+from apps.chat.views.conversations import done, missing_as_404, refused
 from apps.tenants.access import Right, TenantRequest, tenant_page
 
 
@@ -31,11 +31,10 @@ def create(request: TenantRequest) -> HttpResponseBase:
 def rename(request: TenantRequest, folder_id: uuid.UUID) -> HttpResponseBase:
     """Give a folder another name."""
     try:
-        services.rename_folder(
-            access=request.access, folder_id=folder_id, name=request.POST.get("name", "")
-        )
-    except UnknownFolder as exc:
-        raise Http404 from exc
+        with missing_as_404(UnknownFolder):
+            services.rename_folder(
+                access=request.access, folder_id=folder_id, name=request.POST.get("name", "")
+            )
     except NameTaken as exc:
         return refused(exc)
     return done(request)
@@ -45,8 +44,6 @@ def rename(request: TenantRequest, folder_id: uuid.UUID) -> HttpResponseBase:
 @tenant_page(Right.CHAT)
 def delete(request: TenantRequest, folder_id: uuid.UUID) -> HttpResponseBase:
     """Remove a folder; its conversations stay."""
-    try:
+    with missing_as_404(UnknownFolder):
         services.delete_folder(access=request.access, folder_id=folder_id)
-    except UnknownFolder as exc:
-        raise Http404 from exc
     return done(request)

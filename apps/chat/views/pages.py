@@ -13,9 +13,9 @@ from django.views.decorators.http import require_GET, require_POST
 from apps.chat import selectors, services
 from apps.chat.errors import UnknownMessage
 from apps.chat.feedback import COMMENT_CHARS
-from apps.chat.models import Conversation, MessageState
+from apps.chat.models import Conversation
 from apps.chat.suggesting import suggest_questions
-from apps.chat.views.conversations import first_listing, own_or_404
+from apps.chat.views.conversations import first_listing, missing_as_404, own_or_404
 from apps.documents.selectors import collections_for, counts_of
 from apps.gateway.service import available_models
 from apps.tenants.access import Access, Right, TenantRequest, tenant_page
@@ -40,7 +40,7 @@ def conversation(request: TenantRequest, conversation_id: uuid.UUID) -> HttpResp
 @require_GET
 @tenant_page(Right.CHAT)
 def thread(request: TenantRequest, conversation_id: uuid.UUID) -> HttpResponse:
-    """The messages alone: fetched after the connection broke in the middle of an answer."""
+    """The messages alone: fetched after a break, and when another page has asked."""
     found = own_or_404(request.access, conversation_id)
     return render(request, "chat/_thread.html", _thread_context(request.access, found))
 
@@ -52,11 +52,10 @@ def branch(request: TenantRequest, conversation_id: uuid.UUID) -> HttpResponse:
     found = own_or_404(request.access, conversation_id)
     try:
         message_id = uuid.UUID(request.POST.get("message", ""))
-        services.show_branch(access=request.access, conversation_id=found.id, message_id=message_id)
     except ValueError:
         return HttpResponse(status=400)
-    except UnknownMessage as exc:
-        raise Http404 from exc
+    with missing_as_404(UnknownMessage):
+        services.show_branch(access=request.access, conversation_id=found.id, message_id=message_id)
     found.refresh_from_db()
     return render(request, "chat/_thread.html", _thread_context(request.access, found))
 
@@ -119,12 +118,11 @@ def _named_leaf(request: TenantRequest) -> uuid.UUID | None:
 def _thread_context(
     access: Access, current: Conversation | None, leaf_id: uuid.UUID | None = None
 ) -> dict[str, Any]:
-    """The messages. One that is being written elsewhere is asked for again until it has ended."""
+    """The messages, and what is filled into the templates of new ones."""
     thread = selectors.thread_of(access, current, leaf_id) if current else []
     return {
         "conversation": current,
         "thread": thread,
-        "is_streaming": any(view.state == MessageState.STREAMING for view in thread),
         "nil": NIL,
         "comment_max_chars": COMMENT_CHARS,
     }

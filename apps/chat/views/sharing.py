@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from apps.chat import services
-from apps.chat.errors import UnknownConversation, UnknownMessage
+from apps.chat.errors import UnknownMessage
 from apps.chat.models import Share
 from apps.chat.selectors.shares import (
     current_leaf,
@@ -21,7 +21,7 @@ from apps.chat.selectors.shares import (
     shares_of,
 )
 from apps.chat.sources import open_place
-from apps.chat.views.conversations import done, own_or_404, refused
+from apps.chat.views.conversations import done, missing_as_404, own_or_404, refused
 from apps.tenants.access import Access, Right, TenantRequest, tenant_page
 from apps.tenants.scope import tenant_scope
 
@@ -34,9 +34,8 @@ def share(request: TenantRequest, conversation_id: uuid.UUID) -> HttpResponse:
     conversation = own_or_404(access, conversation_id)
     if request.method == "POST":
         try:
-            services.share_conversation(access=access, conversation_id=conversation_id)
-        except UnknownConversation as exc:
-            raise Http404 from exc
+            with missing_as_404():
+                services.share_conversation(access=access, conversation_id=conversation_id)
         except UnknownMessage as exc:
             return refused(exc)
     found = share_of(access, conversation)

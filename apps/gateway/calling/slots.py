@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from apps.gateway.errors import StoreDown
-from apps.gateway.redis import PREFIX, script, translated
+from apps.gateway.redis import NOW, PREFIX, script, translated
 from apps.gateway.types import Route
 from apps.inference.per_loop import PerLoop
 
@@ -35,16 +35,11 @@ _TRIAL_S = LEASE_S
 # Figures of an upstream that nobody calls any more.
 _KEEP_S = 3600
 
-_NOW = """
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-"""
-
 # KEYS: of each candidate its leases and its breaker, in an order drawn by chance.
 # ARGV: lease, lease ms, trial ms; then of each candidate its bound and its weight.
 # Replies {index, is trial}; index 0: all full; -1: all down.
 _TAKE = (
-    _NOW
+    NOW
     + """
 local lease, lease_ms, trial_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local best, best_load, trial, full = 0, nil, 0, false
@@ -93,7 +88,7 @@ return {best, trial}
 # KEYS: leases, breaker. ARGV: lease, how it went, error code, threshold, cooldown ms, its maximum,
 # ms to keep, whether the place is given back too.
 _GIVE_BACK = (
-    _NOW
+    NOW
     + """
 local lease, went, code = ARGV[1], ARGV[2], ARGV[3]
 local threshold, cooldown, cooldown_max = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
@@ -126,7 +121,7 @@ return 1
 
 # KEYS: leases of one upstream. ARGV: lease ms, then the leases. One that ran out stays so.
 _RENEW = (
-    _NOW
+    NOW
     + """
 for i = 2, #ARGV do
   redis.call('ZADD', KEYS[1], 'XX', now + tonumber(ARGV[1]), ARGV[i])
@@ -139,7 +134,7 @@ return 1
 
 # KEYS: breaker. An open one lets its next trial through now.
 _LET_TRY = (
-    _NOW
+    NOW
     + """
 if redis.call('HEXISTS', KEYS[1], 'open_until') == 1 then
   redis.call('HSET', KEYS[1], 'open_until', now)

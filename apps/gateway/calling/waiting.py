@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from apps.gateway.errors import StoreDown
-from apps.gateway.redis import PREFIX, script, translated
+from apps.gateway.redis import NOW, PREFIX, script, translated
 
 TELL_EVERY_S = 1.0
 # What a process that died has said is forgotten.
@@ -35,9 +35,9 @@ _listener: ContextVar[Listener | None] = ContextVar("waiting_listener", default=
 
 # KEYS: who waits, a hash. ARGV: process, how many of its calls, ms that this holds.
 # Replies with how many wait in all.
-_COUNT = """
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+_COUNT = (
+    NOW
+    + """
 if tonumber(ARGV[2]) > 0 then
   redis.call('HSET', KEYS[1], ARGV[1], ARGV[2] .. ':' .. string.format('%d', now + ARGV[3]))
   redis.call('PEXPIRE', KEYS[1], ARGV[3])
@@ -56,6 +56,7 @@ for i = 1, #said, 2 do
 end
 return waiting
 """
+)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 // The list: fetched anew when it is no longer true, without losing the place that one is at.
 
-const ANY_ID = "00000000-0000-0000-0000-000000000000";
+import { ANY_ID } from "../ids.js";
+
 const REMEMBERED_FOLDERS = 40; // a cookie has room for about a hundred
 
 export class ConversationList {
