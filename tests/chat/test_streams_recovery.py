@@ -220,6 +220,7 @@ async def test_a_process_that_stops_in_order_ends_what_it_writes_as_interrupted(
     await socket.send_to(text_data=ask(library))
     answer = (await until(socket, "answer.tokens"))[-1]["answer"]
     await follow(other, answer, -1)
+    await until(other, "answer.tokens")  # it follows, before there is an end
     await here.streams.end_runs()
     got = await rest_of(other, answer)
     assert got[-1]["state"] == "interrupted"
