@@ -452,6 +452,7 @@ INSTALLED_APPS = [
     "apps.gateway",
     "apps.chat",
     "apps.evals",
+    "apps.capacity",
     "apps.ops",
     "ragsite",
 ]

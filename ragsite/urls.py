@@ -25,5 +25,6 @@ urlpatterns = [
     path("t/<slug:tenant_slug>/", include("apps.evals.urls")),
     path("", include("apps.gateway.urls")),
     path("", include("apps.telemetry.urls")),
+    path("", include("apps.capacity.urls")),
     path("", include("apps.ops.urls")),
 ]

@@ -1,0 +1,8 @@
+"""The tables of capacity: what is known, and what was measured here."""
+
+from __future__ import annotations
+
+from apps.capacity.models.catalogue import Gpu, ListPrice, ModelShape, RentalPrice
+from apps.capacity.models.loadtests import LoadPoint, LoadTest
+
+__all__ = ["Gpu", "ListPrice", "LoadPoint", "LoadTest", "ModelShape", "RentalPrice"]
