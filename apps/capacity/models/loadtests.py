@@ -21,7 +21,7 @@ class LoadTest(models.Model):
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     name = models.CharField(max_length=200)
-    # `apps.capacity.load.types.Target` without its key: {"kind", "url", "model", "via", "upstream"}.
+    # `apps.capacity.load.types.Target`; no key is in it.
     target = models.JSONField(default=dict)
     # `Workload` of the same module.
     workload = models.JSONField(default=dict)
