@@ -14,16 +14,17 @@ def is_ops(request: HttpRequest) -> bool:
     return request.user.is_authenticated and bool(getattr(request.user, "is_ops", False))
 
 
-def ops_page(
-    view: Callable[[HttpRequest], HttpResponseBase],
-) -> Callable[[HttpRequest], HttpResponseBase]:
-    """A page for operations; to everybody else there is none."""
+def ops_page(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
+    """A page for operations; to everybody else there is none.
+
+    `view` takes the request and, by name, what its address names.
+    """
 
     @login_required
     @wraps(view)
-    def guarded(request: HttpRequest) -> HttpResponseBase:
+    def guarded(request: HttpRequest, **arguments: object) -> HttpResponseBase:
         if not is_ops(request):
             raise Http404
-        return view(request)
+        return view(request, **arguments)
 
     return guarded
