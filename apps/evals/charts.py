@@ -26,6 +26,9 @@ class Reading:
     y: float
     title: str
     href: str = ""
+    # The ends of its interval along y, where it has one.
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -46,12 +49,14 @@ class Tick:
 
 @dataclass(frozen=True)
 class Point:
-    """A reading on the plot."""
+    """A reading on the plot; `low` and `high`, in percent too, are the ends of its interval."""
 
     x: float
     y: float
     title: str
     href: str
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -79,15 +84,31 @@ class Line:
 
 
 @dataclass(frozen=True)
+class Band:
+    """A stretch of x, in percent of the plot: where a value lies that is not known exactly."""
+
+    x: float
+    width: float
+    text: str
+
+
+@dataclass(frozen=True)
 class Chart:
-    """Lines, the marks of both axes, and upright lines that mark a value of x."""
+    """Lines, the marks of both axes, upright lines that mark a value of x, lines across that mark
+    one of y, and stretches of x."""
 
     lines: list[Line]
     x_ticks: list[Tick]
     y_ticks: list[Tick]
     marks: list[Tick] = field(default_factory=list)
+    levels: list[Tick] = field(default_factory=list)
+    bands: list[Band] = field(default_factory=list)
     top: float = TOP
     bottom: float = BOTTOM
+
+    @property
+    def height(self) -> float:
+        return self.bottom - self.top
 
 
 @dataclass(frozen=True)
@@ -107,9 +128,18 @@ class Axis:
 
 
 def draw(
-    series: Sequence[Series], *, x: Axis, y: Axis, marks: Sequence[tuple[float, str]] = ()
+    series: Sequence[Series],
+    *,
+    x: Axis,
+    y: Axis,
+    marks: Sequence[tuple[float, str]] = (),
+    levels: Sequence[tuple[float, str]] = (),
+    bands: Sequence[tuple[float, float, str]] = (),
 ) -> Chart:
-    """The series as lines over two axes; `marks` are values of x with words."""
+    """The series as lines over two axes.
+
+    `marks` are values of x with words, `levels` of y, `bands` stretches of x: (from, to, words).
+    """
 
     def across(value: float) -> float:
         return round(LEFT + (RIGHT - LEFT) * x.share(value), 2)
@@ -119,14 +149,24 @@ def draw(
 
     def line(number: int, each: Series) -> Line:
         ordered = sorted(each.readings, key=lambda reading: reading.x)
-        points = [Point(across(r.x), down(r.y), r.title, r.href) for r in ordered]
+        points = [Point(across(r.x), down(r.y), r.title, r.href, *ends(r)) for r in ordered]
         return Line(each.name, number, points)
+
+    def ends(reading: Reading) -> tuple[float, float] | tuple[None, None]:
+        if reading.low is None or reading.high is None:
+            return None, None
+        return down(reading.low), down(reading.high)
 
     return Chart(
         lines=[line(number, each) for number, each in enumerate(series, start=1)],
         x_ticks=[Tick(across(value), text) for value, text in x.ticks],
         y_ticks=[Tick(down(value), text) for value, text in y.ticks],
         marks=[Tick(across(value), text) for value, text in marks],
+        levels=[Tick(down(value), text) for value, text in levels],
+        bands=[
+            Band(across(low), round(across(high) - across(low), 2), text)
+            for low, high, text in bands
+        ],
     )
 
 

@@ -82,3 +82,26 @@ def test_times_are_marked_by_days_or_by_hours() -> None:
     alone = time_axis([noon])
     assert len(alone.ticks) == 1
     assert alone.share(noon.timestamp()) == 0.5
+
+
+def test_levels_bands_and_intervals_stand_where_their_values_are() -> None:
+    reading = Reading(0.5, 0.5, "middle", low=0.25, high=1.0)
+    chart = draw(
+        [Series("a", [reading])],
+        x=UNIT,
+        y=UNIT,
+        levels=[(1.0, "promise")],
+        bands=[(0.0, 1.0, "anywhere")],
+    )
+    assert [(level.at, level.text) for level in chart.levels] == [(TOP, "promise")]
+    (band,) = chart.bands
+    assert (band.x, band.width) == (LEFT, RIGHT - LEFT)
+    (point,) = chart.lines[0].points
+    assert point.high == TOP
+    assert point.low is not None
+    assert point.low > point.y
+
+
+def test_a_reading_without_an_interval_has_none_on_the_plot() -> None:
+    (point,) = draw([Series("a", [Reading(0.5, 0.5, "")])], x=UNIT, y=UNIT).lines[0].points
+    assert (point.low, point.high) == (None, None)
