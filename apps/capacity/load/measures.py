@@ -1,9 +1,10 @@
 """What the times of requests add up to. Each figure's formula stands at its field.
 
-Of one request, by one monotonic clock: `intended` is when the schedule wanted it sent, `sent` when
-its bytes were given to the socket, `first` and `last` when the first and the last piece of text
-came in, `end` when the stream had ended; n is its output tokens as the server reported them.
-A role-only or empty first event is no text.
+Of one request, by one monotonic clock: `intended` is when the schedule wanted it sent, `begun` when
+the generator set about it, `sent` when its bytes were given to the socket (after a connection was
+opened, where none was kept), `first` and `last` when the first and the last piece of text came in,
+`end` when the stream had ended, or failed; n is its output tokens as the server reported them.
+A role-only or empty first event is no text; reasoning and calls of tools are text.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ class Record(_Part):
     wanted_prompt_tokens: int = 0
     wanted_output_tokens: int = 0
     pieces_s: tuple[float, ...] = ()  # when each piece of text came in
+    begun_s: float | None = None
+    cached_reported: bool = False  # whether the server tells of its prompt cache
 
 
 class Percentiles(_Part):
@@ -63,9 +66,11 @@ class Client(_Part):
     lag_p50_ms: float  # of a timer that should have fired
     lag_p99_ms: float
     lag_max_ms: float
-    late_p99_ms: float  # sent - intended, of open loops; 0 for closed ones
+    late_p99_ms: float  # begun - intended, of open loops; 0 for closed ones
     late_max_ms: float
-    is_trustworthy: bool  # lag_p99 and late_p99 below 10 ms (and a tenth of TTFT's p50)
+    # lag_p99 and late_p99 below 10 ms and a tenth of TTFT's p50, or below 2 ms (the kernel's own
+    # timers are up to 1 ms late); and less than 90 % of a core in use.
+    is_trustworthy: bool
 
 
 class CrossCheck(_Part):
@@ -93,6 +98,9 @@ class Figures(_Part):
     cached_share: float | None = None  # cached / prompt tokens, as the server reported; None: never
     tokens_reported: int  # requests whose tokens the server reported
     pieces_per_token: float | None = None  # below 1: several tokens in a piece
+    # What the workload wanted of the requests that the two sums above are of: the complete ones.
+    wanted_prompt_tokens: int = 0
+    wanted_output_tokens: int = 0
     output_per_s: float  # output tokens of complete requests / duration
     input_per_s: float
     requests_per_s: float  # complete / duration

@@ -26,6 +26,7 @@ class Target(_Part):
     upstream: str = ""  # its name in the gateway, "" where it has none
     # Its own counters, to be read before and after (prefix cache hits, queue): "" where unknown.
     metrics_url: str = ""
+    pace_ms: Annotated[float, Field(ge=0, le=10_000)] = 0.0  # null: between tokens; 0: all at once
 
 
 class Lengths(_Part):
