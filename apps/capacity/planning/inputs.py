@@ -72,6 +72,7 @@ class Assumptions:
     decode_efficiency: float = 0.60  # of the step that bandwidth or throughput allow
     utilisation: float = 0.70  # of the time, at the peak: beyond it queues grow without bound
     overhead: float = 0.30  # on the GPU's hour: storage, traffic, idle time
+    most_batch: int = 256  # sequences at a time of a copy, a setting of the engine
     link_gb_s: float = 50.0  # between machines: 400 Gbit/s
 
 
