@@ -4,5 +4,14 @@ from __future__ import annotations
 
 from apps.capacity.models.catalogue import Gpu, ListPrice, ModelShape, RentalPrice
 from apps.capacity.models.loadtests import LoadPoint, LoadTest
+from apps.capacity.models.retrieval import SearchMeasurement
 
-__all__ = ["Gpu", "ListPrice", "LoadPoint", "LoadTest", "ModelShape", "RentalPrice"]
+__all__ = [
+    "Gpu",
+    "ListPrice",
+    "LoadPoint",
+    "LoadTest",
+    "ModelShape",
+    "RentalPrice",
+    "SearchMeasurement",
+]
