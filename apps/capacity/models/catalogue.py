@@ -37,6 +37,9 @@ class ModelShape(models.Model):
     # Layers that keep no more than `window_tokens` of the context.
     window_tokens = models.PositiveIntegerField(default=0)
     window_layers = models.PositiveIntegerField(default=0)
+    # Rows of the embedding and of the output head, which stay at 16 bits. 0: not known.
+    vocabulary = models.PositiveIntegerField(default=0)
+    tied_embeddings = models.BooleanField(default=False)  # one table for both
     source = models.CharField(max_length=300)
     read_on = models.DateField()
     note = models.CharField(max_length=300, blank=True)
