@@ -7,7 +7,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from apps.capacity.errors import PlanInvalid
-from apps.capacity.planning.inputs import HOURS_A_MONTH
+from apps.capacity.planning.inputs import HOURS_A_MONTH as HOURS_A_MONTH
 
 Number = int | float | Fraction | Decimal
 
