@@ -9,10 +9,11 @@ from __future__ import annotations
 import random
 import secrets
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from apps.capacity.load.types import Workload
 
-WORDS = (
+_WORDS = (
     "time year people way day man thing woman life child world school state family student group "
     "country problem hand part place case week company system program question work government "
     "number night point home water room mother area money story fact month lot right study book "
@@ -22,7 +23,8 @@ WORDS = (
     "morning reason research girl guy moment air teacher force education foot boy age policy "
     "music market sense nation plan college interest death experience effect use class control "
     "field development role"
-).split()
+)
+WORDS = _WORDS.split()
 # 12 words out of 128 and more: two of a million prompts begin alike with a chance below 1e-13.
 OWN_WORDS = 12
 # At the end, since what begins alike would be cached: models that may end their answers go on.
@@ -53,8 +55,19 @@ class Calibration:
         return cls(per_word, short[1] - per_word * short[0])
 
 
+class Prompt(NamedTuple):
+    """Two turns. The first is the system's: else a template may put one in front that is cached."""
+
+    opening: str
+    rest: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.opening} {self.rest}"
+
+
 class Prompts:
-    """`prompts.text(words)` is a prompt that nobody has seen. Takes some microseconds."""
+    """Prompts that nobody has seen; making one takes some microseconds."""
 
     def __init__(self, workload: Workload, calibration: Calibration, *, salt: str = "") -> None:
         self._calibration = calibration
@@ -68,16 +81,18 @@ class Prompts:
         shared = random.Random(f"prefix/{workload.seed}")  # noqa: S311
         self._prefix = " ".join(shared.choices(WORDS, k=self._prefix_words))
 
-    def of_tokens(self, tokens: int) -> str:
+    def of_tokens(self, tokens: int) -> Prompt:
         """A prompt that the server is expected to count as `tokens`, its template included."""
-        own = self._calibration.words(tokens) - self._prefix_words
-        return f"{self._prefix} {self.of_words(own)}" if self._prefix else self.of_words(own)
+        words = self._calibration.words(tokens)
+        if not self._prefix:
+            return self.of_words(words)
+        own = self.of_words(words - self._prefix_words)
+        return Prompt(self._prefix, own.text)
 
-    def of_words(self, words: int) -> str:
+    def of_words(self, words: int) -> Prompt:
         """Its own words first; at least one."""
         own = " ".join(self._rng.choices(WORDS, k=min(max(words, 1), OWN_WORDS)))
-        rest = self._slice(words - OWN_WORDS)
-        return f"{own} {rest}{_ASK}" if rest else own + _ASK
+        return Prompt(own, self._slice(words - OWN_WORDS) + _ASK)
 
     def _slice(self, words: int) -> str:
         whole, part = divmod(max(words, 0), _RING)

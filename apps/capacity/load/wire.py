@@ -59,18 +59,20 @@ class Connection(asyncio.Protocol):
         self._at = 0.0
         self._fault = ""
         self._is_complete = False
+        self._is_excess = False  # more has come than was asked for
 
     def ask(self, request: bytes, reply: Reply) -> asyncio.Future[str]:
         """Send; the code of how it ended comes later, "" for a whole reply."""
         self._parser = httptools.HttpResponseParser(self)
         self._reply, self._ended = reply, self._loop.create_future()
         self._headers, self._head_bytes, self._fault = {}, 0, ""
-        self._has_head = self._is_complete = self.is_usable = self.has_received = False
+        self._has_head = self._is_complete = self._is_excess = False
+        self.is_usable = self.has_received = False
         if self._transport is None:
             self._finish("closed", self._loop.time())
         else:
-            self._transport.write(request)
             reply.sent_s = self._loop.time()
+            self._transport.write(request)
         return self._ended
 
     def abort(self) -> None:
@@ -96,7 +98,9 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-            self._fault = self._fault or "not_http"
+            self._is_excess = self._is_complete
+            if not self._is_complete:
+                self._fault = self._fault or "not_http"
         if not self._has_head:
             self._head_bytes += len(data)
             if self._head_bytes > HEAD_BYTES_MAX:
@@ -116,13 +120,16 @@ class Connection(asyncio.Protocol):
 
     # --- the parser's side ---
 
+    def on_message_begin(self) -> None:
+        self._is_excess = self._is_complete
+
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._has_head:  # trailers are of no use here
             self._headers[name.lower()] = value
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
-        if status < _FINAL:
+        if status < _FINAL or self._is_excess:
             return
         self._has_head = True
         if self._reply is not None and not self._fault:
@@ -145,7 +152,8 @@ class Connection(asyncio.Protocol):
         if self._fault:
             self._finish(self._fault, self._at)
         elif self._is_complete:
-            self.is_usable = self._parser.should_keep_alive() and self._transport is not None
+            keep = not self._is_excess and self._parser.should_keep_alive()
+            self.is_usable = keep and self._transport is not None
             self._finish("", self._at, is_kept=self.is_usable)
         elif self._reply is not None and self._reply.is_whole and self._trailer is None:
             self._trailer = self._loop.call_later(TRAILER_S, self._finish, "", self._at)
