@@ -54,7 +54,7 @@ class Knee(BaseModel):
     low: float | None = None  # the highest load that kept them in its repeats' mean
     high: float | None = None  # the lowest that did not
     load: float | None = None  # where the good share crosses the wanted one, between them
-    load_low: float | None = None  # 95 % interval of that, by the bootstrap over requests
+    load_low: float | None = None  # 95 % interval of that (apps.capacity.loadtests.crossing)
     load_high: float | None = None
     arrivals: str = ""
     # At `low`, means over the repeats:
