@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from django.urls import URLPattern
+from django.urls import URLPattern, path
+
+from apps.capacity.views import planning
 
 app_name = "capacity"
 
-urlpatterns: list[URLPattern] = []
+urlpatterns: list[URLPattern] = [
+    path("ops/capacity/plan/", planning.plan, name="plan"),
+]
