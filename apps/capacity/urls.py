@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from apps.capacity.views import planning
+from apps.capacity.views import planning, retrieval
 
 app_name = "capacity"
 
 urlpatterns: list[URLPattern] = [
     path("ops/capacity/plan/", planning.plan, name="plan"),
+    path("ops/capacity/retrieval/", retrieval.plan_retrieval, name="plan_retrieval"),
 ]
