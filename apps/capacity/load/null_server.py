@@ -2,8 +2,8 @@
 
     python -m apps.capacity.load.null_server [PACE_MS]     prints its port; ends with its input
 
-Any POST is answered with as many tokens as its `max_tokens` says, all at once or PACE_MS apart, as
-an OpenAI-compatible stream. `Pacing` says when each is due; tests put in servers with known times.
+A question is answered with as many tokens as its `max_tokens` says, all at once or PACE_MS apart,
+as an OpenAI-compatible stream. `Pacing` says when each is due; tests put in known latencies.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ _HEAD = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-cache\r\n"
     b"transfer-encoding: chunked\r\n\r\n"
 )
+_NOT_FOUND = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"
 
 
 def at_pace(gap_s: float) -> Pacing:
@@ -65,8 +66,9 @@ class Answering(asyncio.Protocol):
             self._answer(head, body)
 
     def _answer(self, head: bytes, body: bytes) -> None:
-        if not head.startswith(b"POST"):
-            self._write(_models())
+        path = head.split(b" ", 2)[1]
+        if not path.endswith(b"/chat/completions"):
+            self._write(_models() if path.endswith(b"/models") else _NOT_FOUND)
             return
         found = _MOST_TOKENS.search(body)
         tokens = max(1, int(found[1])) if found else 16

@@ -22,7 +22,7 @@ _WORDS = (
     "parent face others level office door health person art war history party result change "
     "morning reason research girl guy moment air teacher force education foot boy age policy "
     "music market sense nation plan college interest death experience effect use class control "
-    "field development role"
+    "field development role effort rate heart drug show leader light voice wife police mind"
 )
 WORDS = _WORDS.split()
 # 12 words out of 128 and more: two of a million prompts begin alike with a chance below 1e-13.

@@ -26,6 +26,12 @@ class Target(_Part):
     upstream: str = ""  # its name in the gateway, "" where it has none
     # Its own counters, to be read before and after (prefix cache hits, queue): "" where unknown.
     metrics_url: str = ""
+    # Of another machine: its host, as a person has named it. Loopback needs no name.
+    host: str = ""
+    # Whose key is sent, where neither the gateway's catalogue nor a command has one: the tenant
+    # (its slug) that a key for the gateway is made for, or the name of an environment variable.
+    tenant: str = ""
+    key_variable: str = ""
     pace_ms: Annotated[float, Field(ge=0, le=10_000)] = 0.0  # null: between tokens; 0: all at once
 
 

@@ -59,6 +59,7 @@ class Connection(asyncio.Protocol):
         self._at = 0.0
         self._fault = ""
         self._is_complete = False
+        self._may_keep = False
         self._is_excess = False  # more has come than was asked for
 
     def ask(self, request: bytes, reply: Reply) -> asyncio.Future[str]:
@@ -142,6 +143,7 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         if self._has_head:
             self._is_complete = True
+            self._may_keep = self._parser.should_keep_alive()  # it knows only now
         else:
             self._headers = {}  # of an interim reply
 
@@ -152,8 +154,8 @@ class Connection(asyncio.Protocol):
         if self._fault:
             self._finish(self._fault, self._at)
         elif self._is_complete:
-            keep = not self._is_excess and self._parser.should_keep_alive()
-            self.is_usable = keep and self._transport is not None
+            may_keep = self._may_keep and not self._is_excess
+            self.is_usable = may_keep and self._transport is not None
             self._finish("", self._at, is_kept=self.is_usable)
         elif self._reply is not None and self._reply.is_whole and self._trailer is None:
             self._trailer = self._loop.call_later(TRAILER_S, self._finish, "", self._at)
