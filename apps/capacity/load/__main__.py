@@ -36,8 +36,6 @@ def main() -> None:
         _emit(asyncio.run(_run(_job(), key, folder)))
     except CapacityError as exc:
         _emit(Event(event="failed", code=exc.code, message=str(exc)))
-    except BrokenPipeError:
-        os._exit(1)  # nobody reads any more
 
 
 def _job() -> Job:
@@ -119,8 +117,11 @@ def _tell(progress: dict[str, float | bool]) -> None:
 
 
 def _emit(event: Event) -> None:
-    sys.stdout.write(event.model_dump_json(exclude_defaults=True) + "\n")
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(event.model_dump_json(exclude_defaults=True) + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os._exit(1)  # nobody reads any more: the connections end with the process
 
 
 if __name__ == "__main__":
