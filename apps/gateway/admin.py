@@ -9,17 +9,17 @@ from typing import Any, ClassVar
 from django import forms
 from django.contrib import admin
 from django.core.exceptions import ValidationError
-from django.db import models, transaction
+from django.db import transaction
 from django.http import HttpRequest
 from django.utils import timezone
-from unfold.admin import ModelAdmin, TabularInline
+from unfold.admin import TabularInline
 
 from apps.gateway.calling import catalogue
 from apps.gateway.calling.checks import check_key_variable, check_kinds, check_url
 from apps.gateway.calling.configured import OWN_POSITION
 from apps.gateway.calling.own import own_models
 from apps.gateway.models import GatewayModel, GatewayRoute, GatewayUpstream, Price
-from apps.telemetry.services import record_audit
+from apps.telemetry.admin import AuditedAdmin
 
 # What nobody means: a slip of a few digits. In units of the currency.
 DEAREST_MTOK = 10_000
@@ -199,35 +199,15 @@ def _listed(names: set[str]) -> str:
     return ", ".join(sorted(names)) or "none"
 
 
-class _Audited(ModelAdmin):  # type: ignore[misc]
-    """Every change is noted, and counts at once in this process and in seconds in the others."""
-
-    subject = ""
-
-    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        super().save_model(request, obj, form, change)
-        self._note(request, obj, "changed" if change else "added")
-
-    def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        self._note(request, obj, "deleted")
-        super().delete_model(request, obj)
-
-    def delete_queryset(self, request: HttpRequest, queryset: models.QuerySet[Any]) -> None:
-        for obj in queryset:
-            self._note(request, obj, "deleted")
-        super().delete_queryset(request, queryset)
+class _Audited(AuditedAdmin):
+    """Every change counts at once in this process and in seconds in the others."""
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         super().save_related(request, form, formsets, change)
         transaction.on_commit(catalogue.forget)
 
-    def _note(self, request: HttpRequest, obj: Any, done: str) -> None:
-        record_audit(
-            action=f"{self.subject}.{done}",
-            tenant_id=None,
-            actor_id=request.user.pk,
-            subject_id=obj.pk,
-        )
+    def note(self, request: HttpRequest, obj: Any, done: str) -> None:
+        super().note(request, obj, done)
         transaction.on_commit(catalogue.forget)
 
 

@@ -99,7 +99,7 @@ def parse_config(content: bytes | str) -> Fields:
     if len(content) > LARGEST_BYTES:
         raise CatalogueError("config.json: has more than 1 MiB; that is no model's configuration.")
     try:
-        text = content.decode() if isinstance(content, bytes) else content
+        text = content.decode("utf-8-sig") if isinstance(content, bytes) else content
         found = json.loads(text, parse_constant=_no_number)
     # A number of thousands of digits is a ValueError too.
     except (ValueError, RecursionError) as exc:
