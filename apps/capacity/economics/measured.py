@@ -16,9 +16,10 @@ from apps.capacity.load.types import Target
 from apps.capacity.loadtests.plan import Knee, Plan
 from apps.capacity.models import LoadPoint, LoadTest
 
+MOST_GPUS = 100_000
 # Why a search that did not find its knee has a load that kept the promises all the same: then it
 # is the highest that was seen to, and what tokens cost there is the most that they would.
-_HIGHEST_KEPT = {
+HIGHEST_KEPT = {
     "always_kept": "even the highest load that was tried kept the promises",
     "out_of_time": "the search ran out of time before the bracket was tight",
 }
@@ -54,6 +55,16 @@ class Measured:
         return str(self.test.conditions.get("model") or self.test.target.get("model", ""))
 
     @property
+    def gpu(self) -> str:
+        return str(self.test.conditions.get("gpu") or "")
+
+    @property
+    def gpus(self) -> int:
+        """At least one: a price of a GPU's hour is for each of them."""
+        gpus = self.test.conditions.get("gpus")
+        return gpus if isinstance(gpus, int) and 0 < gpus <= MOST_GPUS else 1
+
+    @property
     def machine(self) -> str:
         """In words: "2 cores, 8 GiB", "4 × H100 SXM, 64 cores"."""
         conditions = self.test.conditions
@@ -86,7 +97,7 @@ def measure(test: LoadTest, points: Sequence[LoadPoint]) -> Measured | None:
         rows = [(point, Figures.model_validate(point.figures)) for point in points]
     except (ValidationError, AttributeError):
         return None
-    at_most = "" if knee.found else _HIGHEST_KEPT.get(knee.reason)
+    at_most = "" if knee.found else HIGHEST_KEPT.get(knee.reason)
     made = _throughput(knee.input_per_s, knee.output_per_s)
     if at_most is None or knee.low is None or made is None:
         return None

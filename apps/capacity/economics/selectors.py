@@ -5,9 +5,9 @@ from __future__ import annotations
 import uuid
 from datetime import date
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
-from apps.capacity.economics.measured import Measured, measure
+from apps.capacity.economics.measured import HIGHEST_KEPT, Measured, measure
 from apps.capacity.models import LoadPoint, LoadTest
 
 MOST_TESTS = 50
@@ -16,7 +16,8 @@ OLD_DAYS = 90  # a price that was read longer ago says so
 
 def tests_with_a_knee() -> list[LoadTest]:
     """Done, with a load that kept the promises and tokens there; the newest first."""
-    done = _done().filter(result__knee__low__gt=0, result__knee__output_per_s__gt=0)
+    usable = Q(result__knee__found=True) | Q(result__knee__reason__in=list(HIGHEST_KEPT))
+    done = _done().filter(usable, result__knee__low__gt=0, result__knee__output_per_s__gt=0)
     return list(done[:MOST_TESTS])
 
 
