@@ -8,7 +8,7 @@ from apps.capacity.retrieval_planning.measured import Curves
 from apps.capacity.retrieval_planning.planning import Plan
 from apps.evals.charts import Axis, Chart, Reading, Series, draw
 
-_STEPS = 24
+_STEPS = 8
 
 
 def latency_chart(plan: Plan, curves: Curves) -> Chart | None:

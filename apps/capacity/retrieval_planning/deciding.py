@@ -37,9 +37,12 @@ class Decision:
     reversed_by: tuple[str, ...]
     options: tuple[Option, ...]
 
+    is_extrapolated: bool = False
+
     @property
     def title(self) -> str:
-        return TITLES[self.choice]
+        """What to do, and whether that is drawn beyond what was measured."""
+        return TITLES[self.choice] + (", by extrapolation" if self.is_extrapolated else "")
 
 
 def decide(plan: Plan) -> Decision:
@@ -65,7 +68,13 @@ def decide(plan: Plan) -> Decision:
         return Decision("unknown", (words, *_of_memory(plan)), (again,), options)
     called = [option.choice for option in reversed(options) if option.is_called_for]
     choice: Choice = called[0] if called else "stay"
-    return Decision(choice, _reasons(plan), _reversals(plan), options)
+    return Decision(
+        choice,
+        _reasons(plan),
+        _reversals(plan),
+        options,
+        is_extrapolated=plan.latency.trust != "measured",
+    )
 
 
 def _of_memory(plan: Plan) -> tuple[str, ...]:
@@ -154,7 +163,7 @@ def _replicas(plan: Plan) -> Option:
         return Option("replicas", when, False)
     when = (
         f"when one machine's cores do not carry {wished}: it carries "
-        f"{figure(round(rate.most.value, 1))}; {machines} of {plan.wish.cores} cores would"
+        f"{figure(round(rate.most.value, 1))}, so {machines} machines of {plan.wish.cores} cores would"
     )
     return Option("replicas", when, machines > 1 + plan.wish.replicas)
 
