@@ -1,0 +1,1 @@
+"""Whether the load generator agrees with an independent tool: `scripts/bench-agreement`."""
