@@ -1,0 +1,181 @@
+"""The memo: what it recommends, what would reverse it, and which figures are whose."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+
+from apps.capacity.economics.choices import Choices, Hour
+from apps.capacity.economics.costing import Costs, compute
+from apps.capacity.economics.markdown import escape, memo_markdown
+from apps.capacity.economics.measured import Measured
+from apps.capacity.economics.memo import Memo, least_busy, write_memo
+from apps.capacity.economics.rates import MTOK
+from apps.capacity.economics.selectors import read_measured
+from apps.capacity.models import ListPrice
+from tests.capacity.factories import make_test
+
+pytestmark = pytest.mark.django_db
+
+TODAY = date(2026, 12, 1)
+TYPED = Hour(Fraction(2_000_000), "typed", "typed on the page")
+
+
+@pytest.fixture
+def measured() -> Measured:
+    test = make_test(name="Sweep", finished_at=datetime(2026, 11, 30, 12, tzinfo=UTC))
+    found = read_measured(test.id)
+    assert found is not None
+    return found
+
+
+def an_api(dollars: str, *, as_of: date = TODAY) -> ListPrice:
+    micros = int(Decimal(dollars) * 1_000_000)
+    price, _ = ListPrice.objects.update_or_create(
+        provider="Somebody",
+        model="their model",
+        as_of=as_of,
+        defaults={
+            "input_micros_per_mtok": micros,
+            "output_micros_per_mtok": micros,
+            "source": "their list",
+        },
+    )
+    return price
+
+
+def costs_of(measured: Measured, dollars: str | None, **changes: object) -> Costs:
+    api = an_api(dollars) if dollars else None
+    return compute(Choices(measured, TYPED, api=api, **changes))  # type: ignore[arg-type]
+
+
+def memo_of(costs: Costs) -> Memo:
+    return write_memo(costs, today=TODAY)
+
+
+def test_where_no_volume_wins_it_says_to_pay_by_the_token(measured: Measured) -> None:
+    memo = memo_of(costs_of(measured, "0.01"))
+    assert memo.recommendation.startswith("Pay by the token: at this price of an hour no volume")
+    assert any("more than it can be" in line for line in memo.reverses)
+
+
+def test_above_break_even_it_says_to_own_and_below_to_pay(measured: Measured) -> None:
+    # 428 tokens a second at the knee, 40 % of it: 449.9 million a month, for 1,460 dollars.
+    capacity = costs_of(measured, None).planned.capacity_tokens
+    assert capacity == Fraction(428) * 730 * 3600 * 2 / 5
+    high = memo_of(costs_of(measured, "5", volume_tokens=capacity))
+    assert high.recommendation.startswith("Own the machine: at this volume a month costs $")
+    low = memo_of(costs_of(measured, "6", volume_tokens=Fraction(10 * MTOK)))
+    assert low.recommendation.startswith("Pay by the token for now")
+    assert "$1,400.00 a month more" in low.recommendation
+    assert any(line.startswith("Volume: 243 million tokens") for line in low.reverses)
+
+
+def test_without_a_volume_the_threshold_is_the_recommendation(measured: Measured) -> None:
+    memo = memo_of(costs_of(measured, "5"))
+    assert memo.recommendation == (
+        "Pay by the token below 292 million tokens a month; own the machine above."
+    )
+    assert "No volume was typed, and nothing was booked in these days." in memo.because
+
+
+def test_without_an_api_it_recommends_nothing(measured: Measured) -> None:
+    memo = memo_of(costs_of(measured, None))
+    assert memo.recommendation == "Nothing to compare with: choose a managed API."
+
+
+def test_each_threshold_turns_the_recommendation_round(measured: Measured) -> None:
+    """What the memo computes as the turning point is one: at it, both cost the same."""
+    volume = Fraction(123_456_789)
+    costs = costs_of(measured, "5", volume_tokens=volume)
+    own = costs.planned
+    even = costs.even
+    assert even is not None
+    assert even.tokens is not None
+    price = Fraction(5_000_000)
+    assert own.month_micros(even.tokens) == price * even.tokens / MTOK
+    needed = least_busy(costs)
+    assert needed is not None
+    for share, wins in ((needed, True), (needed * Fraction(999, 1000), False)):
+        found = costs_of(measured, "5", busy=share).even
+        assert found is not None
+        assert found.wins is wins
+
+
+def test_it_says_whose_each_figure_is(measured: Measured) -> None:
+    kinds = {fact.name: fact.kind_words for fact in memo_of(costs_of(measured, "5")).facts}
+    assert kinds["Highest load that keeps the promises"] == "measured here"
+    assert kinds["An hour of the machine"] == "typed"
+    assert kinds["A million tokens written, all cost on them"] == "computed"
+    assert kinds["Somebody (their model), a million tokens"] == "list figure"
+
+
+def test_a_measured_figure_names_its_run_load_and_counts(measured: Measured) -> None:
+    fact = memo_of(costs_of(measured, "5")).facts[0]
+    assert fact.value == "2 requests a second"
+    for words in ("Sweep", "30 November 2026", str(measured.test.id)[:8], "3 repeats", "120"):
+        assert words in fact.source
+
+
+@pytest.mark.parametrize(("as_of", "says"), [(date(2026, 9, 2), False), (date(2026, 9, 1), True)])
+def test_a_list_figure_older_than_ninety_days_says_so(
+    measured: Measured, as_of: date, says: bool
+) -> None:
+    costs = compute(Choices(measured, TYPED, api=an_api("5", as_of=as_of)))
+    source = memo_of(costs).facts[-1].source
+    assert ("days old: check it" in source) is says
+
+
+def test_a_model_that_nobody_called_comparable_is_an_assumption(measured: Measured) -> None:
+    memo = memo_of(costs_of(measured, "5"))
+    assert any("answers as well as" in line for line in memo.assumptions)
+
+
+def test_markdown_holds_everything_that_the_page_has(measured: Measured) -> None:
+    memo = memo_of(costs_of(measured, "5"))
+    text = memo_markdown(memo)
+    for line in (memo.recommendation, *memo.because, *memo.reverses, *memo.assumptions):
+        assert escape(line) in text
+    for fact in memo.facts:
+        assert f"| {escape(fact.name)} | {escape(fact.value)} |" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("a|b", "a\\|b"),
+        ("# head\n- item", "\\# head - item"),
+        ("<img src=x>", "\\<img src=x\\>"),
+        ("[x](javascript:y)", "\\[x\\]\\(javascript:y\\)"),
+        ("a\\b&amp;", "a\\\\b\\&amp;"),
+        ("日本\u2028語", "日本 語"),
+    ],
+)
+def test_markup_in_names_is_text(text: str, written: str) -> None:
+    assert escape(text) == written
+
+
+def test_costs_have_the_knees_interval(measured: Measured) -> None:
+    costs = costs_of(measured, "5")
+    full = costs.rows[0]
+    assert full.all_on_output is not None
+    assert full.all_on_output.low is not None
+    assert full.all_on_output.high is not None
+    assert full.all_on_output.low <= full.all_on_output.value <= full.all_on_output.high
+    # A throughput at 2.2 and at 3.1 requests a second, between the ones measured at 2 and at 4.
+    assert measured.least is not None
+    assert measured.most is not None
+    assert measured.least.output_per_s < measured.most.output_per_s
+
+
+def test_what_is_read_and_written_pays_for_the_whole_hour(measured: Measured) -> None:
+    split = measured.by_time
+    assert split is not None
+    made = measured.made
+    paid = split.input_per_mtok(2_000_000) * made.input_per_s
+    paid += split.output_per_mtok(2_000_000) * made.output_per_s
+    assert paid * 3600 / MTOK == 2_000_000
+    assert split.seconds(made.input_per_s, made.output_per_s) == 1
