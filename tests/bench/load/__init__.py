@@ -1,0 +1,1 @@
+"""What the load generator itself can do, and costs: `make bench-load`."""
