@@ -161,9 +161,10 @@ def _replicas(plan: Plan) -> Option:
             f"when one machine's cores do not carry {wished}, and a search alone keeps the promise"
         )
         return Option("replicas", when, False)
+    most = figure(round(rate.most.value, 1))
     when = (
-        f"when one machine's cores do not carry {wished}: it carries "
-        f"{figure(round(rate.most.value, 1))}, so {machines} machines of {plan.wish.cores} cores would"
+        f"when one machine's cores do not carry {wished}: it carries {most}, so {machines} "
+        f"machines of {plan.wish.cores} cores would"
     )
     return Option("replicas", when, machines > 1 + plan.wish.replicas)
 
