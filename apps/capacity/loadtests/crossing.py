@@ -117,7 +117,8 @@ def _fit(points: Sequence[Counted]) -> _Curve:
     shares = _shares(matrix @ beta)
     degrees = len(points) - 2
     scale = _overdispersion(good, requests, shares, degrees)
-    covariance = np.linalg.inv(_information(matrix, requests, shares)) * scale
+    inverse = np.linalg.inv(_information(matrix, requests, shares))
+    covariance = np.asarray(inverse * scale, dtype=np.float64)
     # Points at the same load say the same of whether the curve fits: loads count, not points.
     loads = len({point.load for point in points})
     return _Curve(float(beta[0]), float(beta[1]), middle, covariance, max(loads - 2, 1))
