@@ -7,17 +7,21 @@ from datetime import timedelta
 from typing import Any, ClassVar
 
 from django import forms
+from django.conf import settings
 from django.contrib import admin
 from django.core.exceptions import ValidationError
 from django.db import transaction
+from django.forms.models import BaseInlineFormSet
 from django.http import HttpRequest
 from django.utils import timezone
 from unfold.admin import TabularInline
 
+from apps.gateway.approvals import approved_of, route_states, would_serve
 from apps.gateway.calling import catalogue
 from apps.gateway.calling.checks import check_key_variable, check_kinds, check_url
 from apps.gateway.calling.configured import OWN_POSITION
 from apps.gateway.calling.own import own_models
+from apps.gateway.calling.serving import serving_of
 from apps.gateway.models import GatewayModel, GatewayRoute, GatewayUpstream, Price
 from apps.telemetry.admin import AuditedAdmin
 
@@ -47,7 +51,19 @@ def _within(form: forms.BaseForm, name: str, least: float, most: float, unit: st
         form.add_error(name, f"Give {least:,} to {most:,} {unit}.")
 
 
+def _out_of_service() -> forms.BooleanField:
+    return forms.BooleanField(
+        required=False,
+        label="Save although a model is then out of service",
+        help_text="Tick this only where a model may be unreachable until its changed route has "
+        "passed its gate. To change without a gap, leave this route as it is, add the changed one "
+        "beside it, and have it pass its gate first (Operations, Capacity, Gates).",
+    )
+
+
 class UpstreamForm(forms.ModelForm):  # type: ignore[type-arg]
+    out_of_service = _out_of_service()
+
     class Meta:
         model = GatewayUpstream
         fields = "__all__"  # noqa: DJ007 - every field is for operations to set
@@ -85,10 +101,42 @@ class UpstreamForm(forms.ModelForm):  # type: ignore[type-arg]
         _within(self, "queue_timeout_s", 0, LONGEST_S, "seconds")
         for name in ("first_token_timeout_s", "silence_timeout_s", "deadline_s"):
             _within(self, name, 0.1, LONGEST_S, "seconds")
+        if self.instance.pk and not self.errors and not cleaned.get("out_of_service"):
+            self._check_service(cleaned)
         return cleaned
+
+    def _check_service(self, cleaned: dict[str, Any]) -> None:
+        """A server of another kind or address may serve something else altogether."""
+        changed = GatewayUpstream(name=self.instance.name, kind=cleaned["kind"], url=cleaned["url"])
+        for model in GatewayModel.objects.filter(routes__upstream=self.instance.pk).distinct():
+            routes = list(model.routes.select_related("model", "upstream"))
+            after = [
+                (model.alias, serving_of(route, upstream=changed).fingerprint)
+                if route.upstream_id == self.instance.pk
+                else (model.alias, serving_of(route).fingerprint)
+                for route in routes
+            ]
+            if _is_served(model) and not approved_of([model.alias]) & set(after):
+                self.add_error("out_of_service", _outage(model.alias))
+
+
+def _is_served(model: GatewayModel) -> bool:
+    """Whether a route of it, as it is stored, answers by right."""
+    if settings.ROUTE_GATES != "on" or model.kind != GatewayModel.Kind.CHAT:
+        return False
+    return any(state.in_force for state in route_states(model_id=model.pk))
+
+
+def _outage(alias: str) -> str:
+    return (
+        f"This would put the model {alias} out of service: none of its routes would have passed "
+        "its gate. Leave the route in force as it is and add the changed one beside it, or "
+        "rehearse the model's new figures in a gate first; or tick the box to save all the same."
+    )
 
 
 class ModelForm(forms.ModelForm):  # type: ignore[type-arg]
+    out_of_service = _out_of_service()
     prompt = forms.ChoiceField(
         choices=[("instruct", "instruct"), ("extractive", "extractive")],
         help_text="How it is best asked: extractive for very small models.",
@@ -131,6 +179,14 @@ class RouteForm(forms.ModelForm):  # type: ignore[type-arg]
     class Meta:
         model = GatewayRoute
         fields = "__all__"  # noqa: DJ007 - every field is for operations to set
+        help_texts: ClassVar = {
+            "upstream_model": "What the model is called there. Named, the same at another server "
+            "is a replica and needs no gate.",
+            "precision": "Of weights and cache, as you call it: BF16, FP8, Q4_K_M, KV q8_0.",
+            "engine": "Its name and version: vLLM 0.11.0, llama.cpp b6900.",
+            "context_policy": "What it does with long contexts, where that is its own: sliding "
+            "window, prefix cache, slots of 4K.",
+        }
 
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean() or {}
@@ -139,6 +195,21 @@ class RouteForm(forms.ModelForm):  # type: ignore[type-arg]
         if upstream is not None and model is not None:
             check_kinds(model.kind, upstream.kind)
         return cleaned
+
+
+class RouteFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
+    def clean(self) -> None:
+        """A change that leaves a served model without a route in force is confirmed first."""
+        super().clean()
+        model = self.instance  # with what the form above says, not saved yet
+        if any(self.errors) or not model.pk or model._state.adding:
+            return
+        if self.data.get("out_of_service") or not _is_served(model):
+            return
+        kept = [form.instance for form in self.forms if form not in self.deleted_forms]
+        routes = [route for route in kept if route.upstream_id]
+        if not would_serve(model, routes):
+            raise ValidationError(_outage(model.alias))
 
 
 class PriceForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -214,6 +285,7 @@ class _Audited(AuditedAdmin):
 class RouteInline(TabularInline):  # type: ignore[misc]
     model = GatewayRoute
     form = RouteForm
+    formset = RouteFormSet
     extra = 1
 
 

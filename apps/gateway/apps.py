@@ -9,9 +9,12 @@ class GatewayConfig(AppConfig):
     name = "apps.gateway"
 
     def ready(self) -> None:
+        from django.db.models.signals import post_save
+
         from apps.gateway import gauges
         from apps.gateway.admission.rules import limits_changed
         from apps.gateway.api.kept_keys import keys_changed
+        from apps.gateway.approvals import note_first
         from apps.gateway.ledger.counters import recount
         from apps.gateway.ledger.traces import book_uses
         from apps.telemetry.services import on_uses
@@ -20,6 +23,8 @@ class GatewayConfig(AppConfig):
         from apps.tenants.services.tenants import on_move
 
         gauges.register()
+        # By whatever way a route is added: forms, a command, a shell.
+        post_save.connect(note_first, sender="gateway.GatewayRoute", dispatch_uid="first_route")
         on_change.append(limits_changed)
         on_revoke.append(keys_changed)
         on_move.append(recount)

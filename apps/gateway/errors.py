@@ -7,7 +7,8 @@ GatewayError
 │   ├── RateLimited       too many requests or tokens a minute, or calls at once  (retryable)
 │   └── BudgetExceeded    money or tokens of the day or month are used up
 ├── NoUpstream        no server of the model can take the call now               503 (retryable)
-└── StoreDown         Redis or PostgreSQL is away: refused rather than overspent 503 (retryable)
+├── StoreDown         Redis or PostgreSQL is away: refused rather than overspent 503 (retryable)
+└── ServingChanged    a route is not what it was when it was decided on          409
 """
 
 from __future__ import annotations
@@ -84,3 +85,8 @@ class StoreDown(GatewayError):
     code = "store_down"
     retryable = True
     status = 503
+
+
+class ServingChanged(GatewayError):
+    code = "serving_changed"
+    status = 409

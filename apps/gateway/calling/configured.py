@@ -7,15 +7,17 @@ them: a row that cannot be used is left out and named, and never keeps the other
 from __future__ import annotations
 
 import os
-from collections.abc import Set
+from collections.abc import Container, Set
 from dataclasses import dataclass, replace
 from typing import cast
 
+from django.conf import settings
 from django.core.exceptions import ValidationError
 
 from apps.gateway.calling.checks import check_key_variable, check_kinds, check_url
+from apps.gateway.calling.serving import serving_of
 from apps.gateway.ledger.prices import PriceRule, price_rule
-from apps.gateway.models import GatewayModel, GatewayUpstream, Price
+from apps.gateway.models import GatewayModel, GatewayRoute, GatewayUpstream, Price, RouteApproval
 from apps.gateway.types import Model, ModelKind, PromptStyle, Route, Upstream, UpstreamKind
 
 # Where the settings' own models stand in lists; a configured one before this is the default.
@@ -65,19 +67,22 @@ class Configured:
         )
 
 
+_WAITS = "what it is served with has not passed its gate (Operations, Capacity, Gates)"
+
+
 def read_configured() -> Configured:
     """All enabled rows and all prices. Uses the ORM."""
     problems: list[str] = []
     upstreams: dict[object, Upstream] = {}
     for row in GatewayUpstream.objects.filter(enabled=True).order_by("name"):
         try:
-            upstreams[row.id] = _upstream(row)
+            upstreams[row.id] = upstream_of(row)
         except ValidationError as exc:
             problems.append(f"upstream {row.name}: {' '.join(exc.messages)}")
-    models = [
-        (row.position, _model(row, upstreams, problems))
-        for row in GatewayModel.objects.filter(enabled=True).prefetch_related("routes")
-    ]
+    rows = GatewayModel.objects.filter(enabled=True).prefetch_related("routes__upstream")
+    # One that comes a moment later counts at the next reading: approvals are only added to.
+    approved = frozenset(RouteApproval.objects.values_list("alias", "fingerprint"))
+    models = [(row.position, _model(row, upstreams, approved, problems)) for row in rows]
     return Configured(
         models=tuple(models),
         upstreams=tuple(upstreams.values()),
@@ -86,7 +91,8 @@ def read_configured() -> Configured:
     )
 
 
-def _upstream(row: GatewayUpstream) -> Upstream:
+def upstream_of(row: GatewayUpstream) -> Upstream:
+    """The upstream as calls know it, with its key. Raises ValidationError."""
     check_url(row.url)
     check_key_variable(row.key_variable)
     return Upstream(
@@ -102,7 +108,20 @@ def _upstream(row: GatewayUpstream) -> Upstream:
     )
 
 
-def _model(row: GatewayModel, upstreams: dict[object, Upstream], problems: list[str]) -> Model:
+def _may_answer(way: GatewayRoute, row: GatewayModel, approved: Container[tuple[str, str]]) -> bool:
+    """Whether the route is served as its alias may be; embedding and reranking have gates of
+    their own, where an embedding index is built."""
+    if row.kind != GatewayModel.Kind.CHAT or settings.ROUTE_GATES == "off":
+        return True
+    return (row.alias, serving_of(way, row).fingerprint) in approved
+
+
+def _model(
+    row: GatewayModel,
+    upstreams: dict[object, Upstream],
+    approved: Container[tuple[str, str]],
+    problems: list[str],
+) -> Model:
     routes: list[Route] = []
     for way in sorted(row.routes.all(), key=lambda way: way.id):
         upstream = upstreams.get(way.upstream_id)
@@ -113,6 +132,10 @@ def _model(row: GatewayModel, upstreams: dict[object, Upstream], problems: list[
         except ValidationError as exc:
             problems.append(f"model {row.alias} at {upstream.name}: {' '.join(exc.messages)}")
             continue
+        if not _may_answer(way, row, approved):
+            problems.append(f"model {row.alias} at {upstream.name}: {_WAITS}")
+            if settings.ROUTE_GATES == "on":
+                continue
         routes.append(Route(upstream, way.upstream_model, way.weight))
     return Model(
         alias=row.alias,

@@ -5,7 +5,13 @@ from __future__ import annotations
 
 from apps.gateway.models.alerts import AlertTarget, BudgetAlert
 from apps.gateway.models.caching import CachedResponse, CachePolicy, SemanticHit
-from apps.gateway.models.catalogue import GatewayModel, GatewayRoute, GatewayUpstream, Price
+from apps.gateway.models.catalogue import (
+    GatewayModel,
+    GatewayRoute,
+    GatewayUpstream,
+    Price,
+    RouteApproval,
+)
 from apps.gateway.models.ledger import LedgerEntry
 from apps.gateway.models.rollups import (
     EVERYBODY,
@@ -35,5 +41,6 @@ __all__ = [
     "Reservation",
     "RollupMark",
     "RollupZone",
+    "RouteApproval",
     "SemanticHit",
 ]

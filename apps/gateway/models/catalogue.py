@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import ClassVar
 
+from django.conf import settings
 from django.db import models
 
 
@@ -98,6 +99,11 @@ class GatewayRoute(models.Model):
     upstream = models.ForeignKey(GatewayUpstream, models.CASCADE, related_name="routes")
     upstream_model = models.CharField(max_length=200, blank=True)
     weight = models.PositiveIntegerField(default=1)
+    # What it is served with, in one's own words. A route is told from another by them: a change
+    # of one is another configuration, which goes through a gate of its own.
+    precision = models.CharField(max_length=60, blank=True, default="")
+    engine = models.CharField(max_length=120, blank=True, default="")
+    context_policy = models.CharField(max_length=200, blank=True, default="")
 
     class Meta:
         verbose_name = "route"
@@ -110,6 +116,51 @@ class GatewayRoute(models.Model):
 
     def __str__(self) -> str:
         return f"{self.model} at {self.upstream}"
+
+
+class RouteApproval(models.Model):
+    """A configuration that an alias may be served with, and why. Added to, never changed.
+
+    By alias, not by row: a model that is deleted and added again has what it had.
+    """
+
+    class How(models.TextChoices):
+        FIRST = "first", "The first of its alias: nothing to compare with"
+        MIGRATED = "migrated", "In use before there were gates"
+        GATE = "gate", "Passed its gate"
+        OVERRIDE = "override", "Overridden by a person"
+
+    id = models.BigAutoField(primary_key=True)
+    alias = models.CharField(max_length=100)
+    fingerprint = models.CharField(max_length=64)
+    serving = models.JSONField()  # what the fingerprint is of
+    how = models.CharField(max_length=8, choices=How)
+    gate_id = models.UUIDField(null=True)  # the answer run that it passed
+    reason = models.CharField(max_length=500, blank=True)
+    given_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+"
+    )
+    given_name = models.CharField(max_length=254, blank=True)  # kept when the account goes
+    given_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        verbose_name = "approval of a route"
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["alias", "fingerprint"], name="approval_once"),
+            # Of two first routes that are saved at once, one is the first.
+            models.UniqueConstraint(
+                fields=["alias"], condition=models.Q(how="first"), name="approval_one_first"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(how__in=["first", "migrated"])
+                | models.Q(how="gate", gate_id__isnull=False)
+                | (models.Q(how="override") & ~models.Q(reason="") & ~models.Q(given_name="")),
+                name="approval_has_grounds",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.alias} {self.fingerprint[:12]} ({self.how})"
 
 
 class Price(models.Model):
