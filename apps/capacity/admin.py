@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from django.contrib import admin, messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 from unfold.decorators import action
 
+from apps.capacity.arithmetic import figure, quantity
 from apps.capacity.catalogue.forms import (
     CheckpointForm,
     GpuForm,
@@ -31,8 +32,16 @@ class ModelShapeAdmin(AuditedAdmin):
     form = ShapeForm
     subject = "model_shape"
     actions_list = ("from_config",)
-    list_display = ("name", "parameters", "active_parameters", "layers", "kv_heads", "read_on")
+    list_display = ("name", "all_parameters", "used", "layers", "kv_heads", "read_on", "source")
     search_fields = ("name",)
+
+    @admin.display(description="Parameters", ordering="parameters")
+    def all_parameters(self, row: ModelShape) -> str:
+        return figure(row.parameters)
+
+    @admin.display(description="Used for a token", ordering="active_parameters")
+    def used(self, row: ModelShape) -> str:
+        return figure(row.active_parameters)
 
     @action(  # type: ignore[untyped-decorator]
         description="Add from config.json", url_path="from-config", permissions=["add"]
@@ -95,7 +104,7 @@ class GpuAdmin(AuditedAdmin):
     subject = "gpu"
     list_display = (
         "name",
-        "memory_bytes",
+        "memory",
         "bandwidth_gb_s",
         "bf16_tflops",
         "fp8_tflops",
@@ -103,6 +112,10 @@ class GpuAdmin(AuditedAdmin):
         "read_on",
     )
     search_fields = ("name",)
+
+    @admin.display(description="Memory", ordering="memory_bytes")
+    def memory(self, row: Gpu) -> str:
+        return quantity(row.memory_bytes, "bytes")
 
 
 @admin.register(RentalPrice)
@@ -131,14 +144,18 @@ class ListPriceAdmin(AuditedAdmin):
 
     form = ListPriceForm
     subject = "list_price"
-    list_display: ClassVar = ("provider", "model", "offer", "charged", "as_of", "source")
+    list_display = ("provider", "model", "offer", "read", "written", "hour", "as_of", "source")
     list_filter = ("offer", "provider")
     search_fields = ("provider", "model")
 
-    @admin.display(description="Price")
-    def charged(self, price: ListPrice) -> str:
-        """Of a million tokens read and written, or of an hour."""
-        if price.hour_micros is not None:
-            return f"{format_money(price.hour_micros)} an hour"
-        read, written = price.input_micros_per_mtok, price.output_micros_per_mtok
-        return f"{format_money(read)} in, {format_money(written)} out"
+    @admin.display(description="Million tokens read", ordering="input_micros_per_mtok")
+    def read(self, price: ListPrice) -> str:
+        return "" if price.hour_micros is not None else format_money(price.input_micros_per_mtok)
+
+    @admin.display(description="Written", ordering="output_micros_per_mtok")
+    def written(self, price: ListPrice) -> str:
+        return "" if price.hour_micros is not None else format_money(price.output_micros_per_mtok)
+
+    @admin.display(description="An hour", ordering="hour_micros")
+    def hour(self, price: ListPrice) -> str:
+        return "" if price.hour_micros is None else format_money(price.hour_micros)

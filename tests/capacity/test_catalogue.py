@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date, timedelta
 
 import pytest
+from pytest_django import Settings
 
 from apps.capacity.arithmetic import KV16, kv_bytes_per_token
 from apps.capacity.catalogue.first import GPUS, LIST_PRICES, MODELS, RENTALS
@@ -82,6 +83,16 @@ def test_seeding_again_adds_nothing_and_changes_nothing() -> None:
 def test_what_is_missing_is_added_again() -> None:
     ModelShape.objects.filter(name="Llama-3.1-8B").delete()
     assert seed_catalogue()["ModelShape"] == 1
+
+
+def test_dollars_are_not_taken_for_another_currency(settings: Settings) -> None:
+    RentalPrice.objects.all().delete()
+    ListPrice.objects.all().delete()
+    ModelShape.objects.filter(name="Llama-3.1-8B").delete()
+    settings.CURRENCY = "EUR"
+    assert seed_catalogue() == {"ModelShape": 1, "Gpu": 0}
+    assert not RentalPrice.objects.exists()
+    assert not ListPrice.objects.exists()
 
 
 def test_unknown_names_are_told() -> None:

@@ -185,11 +185,13 @@ class TestRows:
         response = staff.post(f"/admin/capacity/listprice/{row.pk}/change/", fields)
         assert response.status_code == 302
 
-    def test_lists_show_prices_as_money(self, staff: Client) -> None:
+    def test_lists_show_figures_and_money_as_they_are_read(self, staff: Client) -> None:
         page = staff.get("/admin/capacity/listprice/?all=").content.decode()
-        assert "$0.40 in, $0.40 out" in page
-        assert "$10.00 an hour" in page
+        assert "$0.02" in page
+        assert "$10.00" in page
         assert "$6.88" in staff.get("/admin/capacity/rentalprice/").content.decode()
+        assert "80 GB" in staff.get("/admin/capacity/gpu/").content.decode()
+        assert "8,030,261,248" in staff.get("/admin/capacity/modelshape/").content.decode()
 
 
 def filled(**fields: object) -> dict[str, Any]:

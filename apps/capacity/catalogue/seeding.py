@@ -1,4 +1,8 @@
-"""Put the first catalogue into the tables, leaving alone what is there."""
+"""Put the first catalogue into the tables, leaving alone what is there.
+
+Its prices are in US dollars. A site that counts in another currency begins without them: the
+catalogue, like the ledger, has one currency, and converting would need a rate and its date.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 from django.apps import apps
+from django.conf import settings
 from django.db import transaction
 
 from apps.capacity.catalogue.first import GPUS, LIST_PRICES, MODELS, RENTALS
+
+PRICED_IN = "USD"
 
 
 def seed_catalogue(
@@ -24,6 +31,8 @@ def seed_catalogue(
             "ModelShape": sum(_add(of("ModelShape"), using, row, "name") for row in MODELS),
             "Gpu": sum(_add(of("Gpu"), using, row, "name") for row in GPUS),
         }
+        if settings.CURRENCY != PRICED_IN:
+            return added
         gpus = of("Gpu").objects.using(using).in_bulk(field_name="name")
         rentals = [{**row, "gpu": gpus[row["gpu"]]} for row in RENTALS]
         added["RentalPrice"] = sum(
