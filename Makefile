@@ -1,4 +1,4 @@
-.PHONY: run test fast check bench bench-ingest bench-search bench-ledger bench-gateway bench-chat gallery soak setup clean
+.PHONY: run test fast check bench bench-ingest bench-search bench-ledger bench-gateway bench-chat bench-load bench-agreement gallery soak setup clean
 
 run: ## the one-machine stack; ONCE=1 ends it after the first answer, PORT= moves it
 	@scripts/serve
@@ -29,6 +29,12 @@ bench-gateway: ## measure what the gateway adds: first token, total, CPU; ROUNDS
 
 bench-chat: ## measure the chat's sockets: frames' delay, memory, CPU; IDLE=, ASKING=, PROCESSES=
 	@scripts/bench-chat
+
+bench-load: ## measure the load generator's own ceiling; EACH_S=
+	@scripts/bench-load
+
+bench-agreement: ## compare the load generator with guidellm; REPEATS=, PART=
+	@scripts/bench-agreement
 
 soak: ## kill every part again and again while documents are ingested; MINUTES= (10)
 	@scripts/soak

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import gc
 import os
+import resource
 import signal
 import sys
 import uuid
@@ -17,7 +18,7 @@ from pydantic import ValidationError
 
 from apps.capacity.errors import CapacityError, TargetDown, WorkloadInvalid
 from apps.capacity.load.recording import write_records
-from apps.capacity.load.running import Point
+from apps.capacity.load.running import MOST_IN_FLIGHT, Point
 from apps.capacity.load.targets import Address, dialling
 from apps.capacity.load.types import KEY_VARIABLE, Event, Job
 
@@ -32,10 +33,19 @@ def main() -> None:
     parser.add_argument("--records", type=Path)
     folder: Path | None = parser.parse_args().records
     key = os.environ.pop(KEY_VARIABLE, "")
+    _allow_files(4 * MOST_IN_FLIGHT)
     try:
         _emit(asyncio.run(_run(_job(), key, folder)))
     except CapacityError as exc:
         _emit(Event(event="failed", code=exc.code, message=str(exc)))
+
+
+def _allow_files(wanted: int) -> None:
+    """Each request under way holds a socket; 1,024 are usual, and more would be called failures."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _job() -> Job:

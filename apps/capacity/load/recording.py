@@ -48,7 +48,7 @@ def record_of(
         error_code=code,
         prompt_tokens=answer.prompt_tokens or 0,
         output_tokens=answer.output_tokens if reported else answer.piece_count,
-        cached_tokens=answer.cached_tokens or 0,
+        cached_tokens=min(answer.cached_tokens or 0, answer.prompt_tokens or 0),
         cached_reported=answer.cached_tokens is not None,
         tokens_reported=reported,
         wanted_prompt_tokens=wanted.prompt_tokens,

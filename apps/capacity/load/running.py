@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from apps.capacity.errors import TargetDown, WorkloadInvalid
 from apps.capacity.load.answers import Answer
 from apps.capacity.load.checking import Checked, cross_check
-from apps.capacity.load.counters import Watch, grown
+from apps.capacity.load.counters import Counters, Watch, grown
 from apps.capacity.load.figures import Circumstances, client_of, figures_of
 from apps.capacity.load.lag import Gauge
-from apps.capacity.load.measures import Figures, Record
+from apps.capacity.load.measures import CrossCheck, Figures, Record
 from apps.capacity.load.prompts import Calibration, Prompt, Prompts
 from apps.capacity.load.recording import record_of
 from apps.capacity.load.schedule import Wanted, offered_per_s, open_loop, wanted_lengths
@@ -56,6 +56,8 @@ class Point:
     _pieces: int = 0
     _warming_up: bool = True
     _began: float = 0.0
+    _grown: dict[str, float] = field(default_factory=dict)
+    _cross_check: CrossCheck | None = None
 
     def stop(self) -> None:
         """No more requests; those under way are dropped."""
@@ -134,16 +136,14 @@ class Point:
     # --- the point ---
 
     async def _measured(self, times: list[float] | None) -> Figures:
-        gauge, server, checked = Gauge(), {}, None
+        gauge = Gauge()
         if not self._stopping.is_set():
             watch = Watch(self._api)
             before = await watch.read()
             self._warming_up, self._began = False, self._loop.time()
             with gauge:
                 await self._send_all(times)
-            if not self._stopping.is_set():
-                server = grown(before, await watch.read())
-                checked = await cross_check(self._api, self._server, self.checked)
+            await self._or_stopped(self._ask_afterwards(watch, before))
             watch.close()
         self.records.sort(key=lambda each: each.number)
         is_null = self.job.target.kind == "null"
@@ -153,11 +153,15 @@ class Point:
                 self._offered_per_s(times),
                 client_of(gauge, self.records, is_open=times is not None, is_null=is_null),
                 self.job.promises,
-                server,
-                checked,
+                self._grown,
+                self._cross_check,
                 stopped=self._stopping.is_set(),
             ),
         )
+
+    async def _ask_afterwards(self, watch: Watch, before: Counters) -> None:
+        self._grown = grown(before, await watch.read())
+        self._cross_check = await cross_check(self._api, self._server, self.checked)
 
     async def _send_all(self, times: list[float] | None) -> None:
         lengths = wanted_lengths(self.job.workload, self.job.seed)
@@ -172,16 +176,17 @@ class Point:
     async def _open_loop(self, times: list[float], lengths: Iterator[Wanted]) -> None:
         """Never waits for a request: only for the next one's time."""
         for number, (at, wanted) in enumerate(zip(times, lengths, strict=False)):
-            wait_s = self._began + at - self._loop.time()
-            if wait_s > 0:
-                await asyncio.sleep(wait_s)
-            if wait_s < -MOST_LATE_S:
+            due = self._began + at
+            is_ahead = due > self._loop.time()
+            if is_ahead:
+                await asyncio.sleep(due - self._loop.time())
+            if self._loop.time() > due + MOST_LATE_S:
                 self._unsent(number, at, wanted, "late")
             elif len(self._under_way) >= MOST_IN_FLIGHT:
                 self._unsent(number, at, wanted, "crowded")
             else:
                 self._start(self._one(number, at, wanted))
-                if wait_s <= 0:
+                if not is_ahead:
                     await asyncio.sleep(0)  # what has come meanwhile is read first
 
     async def _closed_loop(self, lengths: Iterator[Wanted]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -68,7 +69,7 @@ def dialling(address: Address) -> Dial:
     async def dial(factory: Callable[[], Connection]) -> Connection:
         loop = asyncio.get_running_loop()
         if not found:
-            infos = await loop.getaddrinfo(address.host, address.port, type=1)
+            infos = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
             found.extend((str(info[4][0]), int(info[4][1])) for info in infos)
         fault: OSError = ConnectionRefusedError()
         for host, port in found:

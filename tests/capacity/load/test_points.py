@@ -100,6 +100,32 @@ def test_a_load_that_sends_nothing_is_refused() -> None:
         measure(job("poisson", 0.001, duration_s=1), Double(first_s=0.1, gap_s=0.1))
 
 
+def test_a_generator_that_was_held_up_says_so() -> None:
+    """What it should have sent more than a second ago it does not send; the rest it sends late."""
+    held: list[float] = []
+
+    def hold_up(progress: dict[str, float | bool]) -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, virtual.VirtualLoop)
+        if not held and not progress["warming_up"] and progress["elapsed_s"] > 5:
+            held.append(loop.time())
+            loop.stand_still(3.0)
+
+    async def run() -> tuple[Any, Point]:
+        point = _point(job("constant", 10, duration_s=20), Double(0.1, 0.01), hold_up)
+        return await point.run(), point
+
+    figures, point = virtual.run(run())
+    assert figures.requests == 200
+    assert figures.errors["late"] == pytest.approx(20, abs=1)
+    assert {each.outcome for each in point.records if each.error_code} == {"unsent"}
+    assert figures.client.late_max_ms == pytest.approx(1000, abs=100)
+    assert figures.client.lag_max_ms >= 2900
+    assert not figures.client.is_trustworthy
+    assert figures.ttft is not None
+    assert figures.ttft.max_ms == pytest.approx(1100, abs=100)  # from when it was meant to be sent
+
+
 @pytest.mark.parametrize("kind", ["poisson", "closed"])
 def test_a_stop_drops_what_is_under_way(kind: str) -> None:
     async def stopped() -> tuple[Any, Point, float]:

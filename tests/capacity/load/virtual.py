@@ -34,6 +34,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._virtual = _Selector()
         super().__init__(self._virtual)
 
+    def stand_still(self, seconds: float) -> None:
+        """As where something else holds the process up for so long."""
+        self._virtual.now += seconds
+
     def time(self) -> float:
         return self._virtual.now
 
