@@ -49,8 +49,10 @@ def test_a_tenant_is_read_alone_and_operations_read_all(cast: Cast) -> None:
     booked(cast.acme.id, ago(hours=1), prompt_tokens=100)
     booked(cast.rival.id, ago(hours=1), prompt_tokens=300)
     own, everybody = read_demand(cast.acme.id, 7), read_demand(None, 7)
-    assert own is not None and own.prompt.mean == 100
-    assert everybody is not None and everybody.prompt.mean == 200
+    assert own is not None
+    assert own.prompt.mean == 100
+    assert everybody is not None
+    assert everybody.prompt.mean == 200
 
 
 def test_reuse_is_a_share_of_what_servers_reported(cast: Cast) -> None:

@@ -8,6 +8,7 @@ from apps.capacity.arithmetic.derived import figure
 from apps.capacity.planning.fleet import Fleet
 from apps.capacity.planning.inputs import PlanInputs
 from apps.capacity.planning.money import Money, machine_requests_a_day
+from apps.capacity.planning.saying import digits
 from apps.capacity.planning.serving import Load
 from apps.tenants.money import format_money
 
@@ -112,7 +113,7 @@ def _reversals(inputs: PlanInputs, load: Load, money: Money) -> list[str]:
         )
     if load.per_s.value:
         found.append(
-            f"A machine that carries less than computed: the {figure(load.per_s.value)} requests a "
+            f"A machine that carries less than computed: the {digits(load.per_s.value)} requests a "
             "second are of bounds and assumed efficiencies. At half of that own GPUs cost twice as "
             "much: run the load test of step 6 first."
         )

@@ -15,7 +15,8 @@ from apps.capacity.arithmetic.fitting import fit
 from apps.capacity.arithmetic.memory import kv_bytes
 from apps.capacity.arithmetic.prefilling import prefill
 from apps.capacity.planning.inputs import PlanInputs
-from apps.capacity.planning.serving import Load, ms, serve
+from apps.capacity.planning.saying import digits, say_ms
+from apps.capacity.planning.serving import Load, serve
 from apps.capacity.planning.sizing import deployment_of
 
 _MOST_BATCH = 4096  # more sequences at a time than engines take
@@ -71,24 +72,22 @@ def _batching(inputs: PlanInputs, load: Load) -> Gain:
         "Answers are written side by side, and a new request joins as soon as another has ended.",
         value,
         "Every engine that is meant for serving does it. Batches that wait for their longest "
-        f"answer would carry about {figure(waiting)} times less: the longest of twenty answers has "
-        f"{figure(output.p95)} tokens where the mean has {figure(output.mean)}.",
+        f"answer would carry about {waiting:.1f} times less: the longest of twenty answers has "
+        f"{digits(output.p95)} tokens where the mean has {digits(output.mean)}.",
         "Each answer is written more slowly: a token every "
-        f"{quantity(load.tpot_ms.value, 'ms')} instead of {quantity(alone.tpot_ms.value, 'ms')}. "
+        f"{say_ms(load.tpot_ms.value)} instead of {say_ms(alone.tpot_ms.value)}. "
         "A long prompt that joins halts the others while it is read, unless the engine reads "
         "prompts in slices.",
-        _batching_reverses(inputs, load),
+        _batching_reverses(alone, output.mean),
     )
 
 
-def _batching_reverses(inputs: PlanInputs, load: Load) -> str:
-    if load.batch > 1 or not load.carries:
-        return (
-            "Nothing, while more than one request is under way at a time: at "
-            f"{quantity(load.cost_ms.value, 'ms')} each, that is so above "
-            f"{figure(1000 / max(load.e2e_ms.value, 1e-9))} requests a second."
-        )
-    return "A promise of the time a token that allows more than one answer at a time."
+def _batching_reverses(alone: Load, output_mean: float) -> str:
+    stay_s = (alone.prefill_ms.value + output_mean * alone.tpot_ms.value) / 1000
+    return (
+        f"Fewer than {digits(60 / stay_s)} requests a minute: then the next comes when "
+        "the last has ended, and there is nothing to do side by side."
+    )
 
 
 def _paging(inputs: PlanInputs, load: Load) -> Gain:
@@ -285,7 +284,7 @@ def _disaggregation(inputs: PlanInputs, load: Load) -> Gain:
     deployment, demand = deployment_of(inputs), inputs.demand
     size = kv_bytes(deployment.shape, deployment.kv, max(1, round(demand.prompt.mean)))
     link_gb_s = inputs.assumptions.link_gb_s
-    travel = ms(size.value / (link_gb_s * 1e9))
+    travel = say_ms(size.value / (link_gb_s * 1e6))
     slower = load.tpot_ms.value / load.step_ms.value
     value = Derived(
         slower,
@@ -307,9 +306,9 @@ def _disaggregation(inputs: PlanInputs, load: Load) -> Gain:
         "Some machines only read prompts and others only write answers, so that neither halts the "
         "other.",
         value,
-        f"A long prompt halts the answers beside it for {ms(alone.value / 1000)}, unless it is "
+        f"A long prompt halts the answers beside it for {say_ms(alone.value)}, unless it is "
         "read in slices, which is the cheaper cure: try that first. Handing over a prompt's KV "
-        f"takes {travel} at {figure(link_gb_s)} GB/s.",
+        f"takes {travel} at {digits(link_gb_s)} GB/s.",
         "With few machines one kind stands idle while the other is full. Slow links: the handover "
         "is added to every first token. Short prompts: nothing to gain.",
         _disaggregation_reverses(load, size.value),
@@ -320,6 +319,6 @@ def _disaggregation_reverses(load: Load, kv_bytes_of_prompt: float) -> str:
     prefill_s = load.prefill_ms.value / 1000
     slow = kv_bytes_of_prompt / max(prefill_s, 1e-9) / 1e9
     return (
-        f"A link slower than {figure(slow)} GB/s: then handing over takes longer than reading the "
+        f"A link slower than {digits(slow)} GB/s: then handing over takes longer than reading the "
         "prompt again; or slices of prefill that keep the promise on one machine."
     )

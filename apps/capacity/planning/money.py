@@ -37,6 +37,10 @@ class OwnCost:
     per_mtok_full: tuple[Derived, Derived]  # of output, as busy as planned at the peak
     per_mtok_mean: tuple[Derived, Derived]  # of output, at the demand of a mean day
 
+    @property
+    def is_range(self) -> bool:
+        return self.price.low_micros != self.price.high_micros
+
 
 @dataclass(frozen=True, slots=True)
 class ApiCost:
@@ -226,8 +230,8 @@ def _break_even(inputs: PlanInputs, load: Load, hour: HourPrice, api: ListedPric
     never = ""
     if low is None:
         never = (
-            "At no volume: a machine as busy as planned costs more than the same requests at "
-            f"{api.label}."
+            "Own GPUs never cost less at these prices, whatever the volume: even a machine that is "
+            f"always as busy as planned costs more than the same requests at {api.label}."
         )
     return BreakEven(api, hour, low, high, never)
 

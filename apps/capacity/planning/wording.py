@@ -6,6 +6,7 @@ from typing import Any
 
 from apps.capacity.arithmetic.derived import Derived, figure
 from apps.capacity.planning.plan import Plan
+from apps.capacity.planning.saying import digits, say_ms
 from apps.capacity.planning.serving import Limit
 from apps.capacity.planning.sizing import missing_memory
 
@@ -64,7 +65,7 @@ def _kept(time: Derived, most: float | None) -> str:
     if most is None:
         return "Nothing is promised."
     verdict = "Kept" if time.value <= most else "Broken"
-    return f"{verdict}: you promise {figure(most)} ms."
+    return f"{verdict}: you promise {say_ms(most)}."
 
 
 def _warnings(plan: Plan) -> list[str]:
@@ -77,8 +78,9 @@ def _warnings(plan: Plan) -> list[str]:
         )
     if inputs.demand.most_tokens > inputs.context_tokens:
         found.append(
-            f"A long prompt and a long answer together take {figure(inputs.demand.most_tokens)} "
-            f"tokens, more than the context of {figure(inputs.context_tokens)}: they would be cut."
+            "A long prompt and a long answer together take "
+            f"{figure(round(inputs.demand.most_tokens))} tokens, more than the context of "
+            f"{figure(inputs.context_tokens)}: they would be cut."
         )
     if inputs.demand.a_day > inputs.demand.peak_per_s * 86_400 * (1 + 1e-9):
         found.append(
@@ -94,6 +96,6 @@ def _loads(plan: Plan) -> dict[str, str]:
         return {}
     count = plan.fleet.machines.value
     return {
-        "peak_room": f"{figure(plan.load.per_s.value * count)} requests a second",
-        "knee_needed": figure(plan.inputs.demand.peak_per_s / count),
+        "peak_room": f"{digits(plan.load.per_s.value * count)} requests a second",
+        "knee_needed": digits(plan.inputs.demand.peak_per_s / count),
     }

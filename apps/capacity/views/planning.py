@@ -15,6 +15,7 @@ from apps.capacity.catalogue.selectors import chips, shapes
 from apps.capacity.errors import PlanInvalid
 from apps.capacity.planning.charting import batch_chart
 from apps.capacity.planning.forms import OWN, PlanForm
+from apps.capacity.planning.knees import knees_of
 from apps.capacity.planning.ledger import LedgerDemand, read_demand
 from apps.capacity.planning.plan import Plan, make_plan
 from apps.capacity.planning.presets import DEFAULTS, PRESETS
@@ -24,6 +25,7 @@ from apps.tenants.models import Tenant
 
 # Offered while one types; others can be typed all the same.
 _TENANTS_OFFERED = 200
+_PRICES_SHOWN = 3
 
 
 @require_GET
@@ -42,7 +44,7 @@ def plan(request: HttpRequest) -> HttpResponse:
         "currency": settings.CURRENCY,
         "open_groups": _open_groups(form),
         **_of_ledger(form, found),
-        **({**_links(typed, planned), **words_of(planned)} if planned else {}),
+        **({**_beside(typed, planned), **words_of(planned)} if planned else {}),
     }
     if request.htmx:  # type: ignore[attr-defined]
         return render(request, "capacity/_plan.html", {**context, "is_part": True})
@@ -85,13 +87,13 @@ def _of_ledger(form: PlanForm, found: LedgerDemand | None) -> dict[str, Any]:
     return {"ledger": found, "ledger_of": tenant.name if tenant else "all organisations"}
 
 
-def _links(typed: dict[str, str], planned: Plan) -> dict[str, Any]:
-    """Addresses of the same plan with something changed."""
+def _beside(typed: dict[str, str], planned: Plan) -> dict[str, Any]:
+    """What a page shows beside a plan, and addresses of it with something changed."""
 
     def changed(changes: dict[str, str]) -> str:
         return urlencode({**DEFAULTS, **typed, **changes})
 
-    demand = planned.inputs.demand
+    demand, own = planned.inputs.demand, planned.money.own if planned.money else []
     fixed = {
         "source": "typed",
         "growth": "1",
@@ -104,6 +106,9 @@ def _links(typed: dict[str, str], planned: Plan) -> dict[str, Any]:
         "reuse": f"{100 * demand.prefix_reuse:.1f}",
     }
     return {
+        "measured": knees_of(planned.inputs.shape.name),
+        "own_first": own[:_PRICES_SHOWN],
+        "own_others": own[_PRICES_SHOWN:],
         "chart": batch_chart(planned.phases.rows),
         "fixed_query": changed(fixed),
         "remedies": [(each.words, changed(each.change)) for each in planned.sizing.remedies],
