@@ -6,9 +6,12 @@ import uuid
 from collections.abc import Iterator
 from datetime import timedelta
 from fractions import Fraction
+from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import CommandError, call_command
 from django.db import transaction
 from django.test import Client
 from django.utils import timezone
@@ -291,3 +294,43 @@ def test_a_knee_that_was_always_kept_makes_costs_an_upper_bound(ops: Client) -> 
     page = text_of(ops.get(PAGE))
     assert "each cost is an upper bound" in page
     assert "The knee has no interval" in page
+
+
+def run(*arguments: str) -> str:
+    out = StringIO()
+    call_command("capacity-costs", *arguments, stdout=out)
+    return out.getvalue()
+
+
+def test_the_command_prints_what_the_page_shows(
+    load_test: LoadTest, upstream: GatewayUpstream, tmp_path: Path
+) -> None:
+    memo = tmp_path / "memo.md"
+    printed = run(str(load_test.id), "--memo", str(memo), "--set-price", "engine", "--busy", "25")
+    assert "$0.585" in printed
+    assert "120 requests, 0 failed" in printed
+    assert memo.read_text().startswith("# What SmolLM2")
+    assert "25\xa0% of the knee" in Price.objects.get().note
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("nonsense",),
+        (str(uuid.UUID(int=7)),),
+        ("--hour", "nan"),
+        ("--busy", "0"),
+        ("--purchase", "10"),
+        ("--set-price", "nobody"),
+    ],
+)
+def test_the_command_says_what_is_wrong(load_test: LoadTest, arguments: tuple[str, ...]) -> None:
+    with pytest.raises(CommandError) as raised:
+        run(*arguments)
+    assert raised.value.returncode == 2
+    assert str(raised.value)
+
+
+def test_the_command_without_a_knee_says_what_to_run(cast: Cast) -> None:
+    with pytest.raises(CommandError, match=r"manage\.py loadtest"):
+        run()

@@ -67,7 +67,7 @@ def _instance(costs: Costs) -> Ownership | None:
 
 
 def _end(costs: Costs) -> Fraction:
-    """So far that break-even and the volume of now are in it, within `MOST_STEPS` machines."""
+    """So far that break-even and the present volume are in it, within `MOST_STEPS` machines."""
     capacity, even = costs.planned.capacity_tokens, costs.even
     wanted = [capacity * 3 / 2]
     if even is not None and even.tokens is not None:
@@ -161,7 +161,7 @@ def _beyond(costs: Costs, end: Fraction) -> str:
     if even is not None and even.tokens is not None and even.tokens > end:
         parts.append(f"owning wins from {tokens(even.tokens)} tokens a month")
     if volume is not None and volume > end:
-        parts.append(f"the volume of now is {tokens(volume)}")
+        parts.append(f"the present volume is {tokens(volume)}")
     if not parts:
         return ""
     return f"The chart ends at {MOST_STEPS} machines: {' and '.join(parts)}."

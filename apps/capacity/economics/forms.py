@@ -44,7 +44,7 @@ class CostsForm(forms.Form):
 
     test = forms.ChoiceField(label="Load test", required=False)
     price = forms.ChoiceField(label="Price of an hour", required=False)
-    hour = _sum("An hour costs", "Of the whole machine, all its GPUs.")
+    hour = _sum("An hour, if typed", "Of the whole machine, all its GPUs.")
     purchase = _sum("It was bought for")
     years = forms.DecimalField(
         label="Years of use",

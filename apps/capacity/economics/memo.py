@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from apps.capacity.economics.breaking_even import Ownership
 from apps.capacity.economics.choices import Choices, Kind
-from apps.capacity.economics.costing import CostRow, Costs, ownership
+from apps.capacity.economics.costing import Costs, ownership
 from apps.capacity.economics.measured import Measured
 from apps.capacity.economics.rates import HOURS_A_MONTH, MTOK
 from apps.capacity.economics.selectors import OLD_DAYS, age_days
@@ -161,7 +161,7 @@ def _thresholds(
     if volume is None:
         volume, at = own.capacity_tokens, "with one machine as busy as planned"
     else:
-        at = "at the volume of now"
+        at = "at this volume"
     turns = own.month_micros(volume) * MTOK / volume
     yield f"API price: {money(turns)} a million tokens is where the two cost the same, {at}."
     hours = own.machines(volume) * HOURS_A_MONTH
@@ -198,8 +198,8 @@ def _facts(costs: Costs, today: date) -> Iterator[Fact]:
         hour.kind,
         source,
     )
-    full, planned = costs.rows[0], _planned_row(costs)
-    if full.all_on_output and planned.all_on_output:
+    full = costs.rows[0]
+    if full.all_on_output:
         spread = full.all_on_output
         ends = (
             f", {money(spread.low)} to {money(spread.high)} over the knee’s 95 % interval"
@@ -208,8 +208,7 @@ def _facts(costs: Costs, today: date) -> Iterator[Fact]:
         )
         yield Fact(
             "A million tokens written, all cost on them",
-            f"{money(spread.value)} at the knee, {money(planned.all_on_output.value)} at "
-            f"{percent(choices.busy)}",
+            _by_use(costs),
             "computed",
             f"hour ÷ (3,600 × tokens a second × use){ends}",
         )
@@ -299,9 +298,15 @@ def _assumptions(costs: Costs) -> Iterator[str]:
         )
 
 
-def _planned_row(costs: Costs) -> CostRow:
-    busy = costs.choices.busy
-    return next(row for row in costs.rows if not row.usage.is_ledger and row.usage.share == busy)
+def _by_use(costs: Costs) -> str:
+    """ "$0.585 at 100 %, $1.46 at 40 %, …"; the ledger's own use last, where it is known."""
+    known = [(row, row.all_on_output) for row in costs.rows]
+    return ", ".join(
+        f"{money(cost.value)} at {percent(row.usage.share)}"
+        + (", the ledger’s" if row.usage.is_ledger else "")
+        for row, cost in known
+        if cost is not None
+    )
 
 
 def _named(price: ListPrice) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import date
 from fractions import Fraction
 
-from apps.capacity.arithmetic.derived import figure
+from apps.capacity.showing.words import figure
 from apps.tenants.money import format_money
 
 _SIZES = ((10**12, "trillion"), (10**9, "billion"), (10**6, "million"))
+_LEAST = 1e-4  # below it, powers of ten are shorter than zeros
 _PERCENT = "\N{NO-BREAK SPACE}%"
 
 
@@ -34,8 +35,8 @@ def rounded(value: Fraction | int | float | None) -> str:
     """Three significant digits, or a dash."""
     if value is None:
         return "–"
-    whole = float(f"{float(value):.3g}")
-    return figure(int(whole) if whole == int(whole) else whole)
+    number = float(value)
+    return f"{number:.3g}" if 0 < abs(number) < _LEAST else figure(float(f"{number:.3g}"))
 
 
 def percent(share: Fraction | float | None) -> str:

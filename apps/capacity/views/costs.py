@@ -23,6 +23,7 @@ from apps.capacity.economics.forms import CostsForm, currency_note, test_id_of
 from apps.capacity.economics.markdown import memo_markdown
 from apps.capacity.economics.measured import Measured
 from apps.capacity.economics.memo import write_memo
+from apps.capacity.economics.rates import cost_per_mtok
 from apps.capacity.economics.selectors import OLD_DAYS, read_measured, tests_with_a_knee
 from apps.capacity.economics.services import measured_price, set_measured_price, upstream_names
 from apps.capacity.errors import PlanInvalid
@@ -107,6 +108,8 @@ def set_price(request: HttpRequest) -> HttpResponse:
         "costs": asked.costs,
         "price": price,
         "hour": choices.hour,
+        "read_micros": cost_per_mtok(choices.hour.micros, price.input_tokens_per_s),
+        "written_micros": cost_per_mtok(choices.hour.micros, price.output_tokens_per_s),
         "share": share,
         "shares": [*SHARES] if choices.busy in SHARES else [*SHARES, choices.busy],
         "upstreams": upstream_names(),
