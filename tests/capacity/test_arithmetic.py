@@ -322,6 +322,12 @@ class TestPhases:
         assert "Communication" in both.note
         assert "Communication" in prefill(d, tokens=10).floor_ms.note
 
+    def test_expected_experts_are_told_to_be_no_strict_bound(self) -> None:
+        d = Deployment(MIXTRAL, H100, gpus=2)
+        assert "uneven routing" in decode(d, batch=4, context_tokens=0).total.note
+        assert "uneven routing" not in decode(d, batch=1, context_tokens=0).total.note
+        assert "uneven routing" not in decode(ONE_H100, batch=4, context_tokens=0).total.note
+
     def test_a_measured_efficiency_makes_an_expectation(self) -> None:
         half = decode(ONE_H100, batch=4, context_tokens=100, efficiency=0.5)
         full = decode(ONE_H100, batch=4, context_tokens=100)
@@ -336,10 +342,13 @@ class TestPhases:
         (10_485_760_000, "bytes", "10.49 GB"),
         (1342.0e9, "bytes", "1.342 TB"),
         (208.588, "tokens/s", "208.6 tokens/s"),
-        (0.0125, "ms", "0.01250 ms"),
+        (0.0125, "ms", "0.0125 ms"),
         (0.00001, "", "1e-05"),
         (12_345.6, "", "12,346"),
         (0, "GPUs", "0 GPUs"),
+        (-1_766_823_936, "bytes", "−1.767 GB"),
+        (35.2, "ms", "35.2 ms"),
+        (1200.4, "", "1,200"),
     ],
 )
 def test_quantities_are_written_with_their_unit(value: float, unit: str, text: str) -> None:

@@ -23,6 +23,7 @@ from apps.capacity.arithmetic.ridge import (
     left_out,
     ridge,
     throughput,
+    uneven,
 )
 from apps.capacity.arithmetic.shapes import Deployment, real, whole
 
@@ -112,9 +113,19 @@ def _step_ms(work: _Step, batch: int, efficiency: float) -> Derived:
         unit="ms",
         formula=f"{_why(work, batch)}{share}",
         inputs=(*_inputs(work, batch), given("efficiency", efficiency)),
-        note=" ".join(note for note in (left_out(d), _lookup(d), throughput(d).note) if note),
+        note=_notes(d, batch),
         bound="at least" if efficiency == 1 else "",
     )
+
+
+def _notes(deployment: Deployment, batch: int) -> str:
+    notes = (
+        left_out(deployment),
+        uneven(deployment.shape, batch),
+        _lookup(deployment),
+        throughput(deployment).note,
+    )
+    return " ".join(note for note in notes if note)
 
 
 def _why(work: _Step, batch: int) -> str:

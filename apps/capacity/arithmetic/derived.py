@@ -51,17 +51,21 @@ def figure(value: Number) -> str:
     """Whole numbers with their thousands, others with four digits: 327,680; 208.6; 0.0125."""
     if isinstance(value, Fraction):
         value = value.numerator if value.denominator == 1 else float(value)
+    if value < 0:
+        return f"−{figure(-value)}"
     if isinstance(value, int) or (math.isfinite(value) and value == int(value)):
         return f"{int(value):,}"
-    if not math.isfinite(value) or abs(value) < 0.001:
+    if not math.isfinite(value) or value < 0.001:
         return f"{value:.4g}"
-    return f"{value:,.{max(0, 3 - math.floor(math.log10(abs(value))))}f}"
+    decimals = max(0, 3 - math.floor(math.log10(value)))
+    text = f"{value:,.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if decimals else text
 
 
 def quantity(value: Number, unit: str) -> str:
     """A figure with its unit; bytes from a million on in MB, GB or TB, powers of ten."""
     if unit == "bytes":
         for size, name in _DECIMAL:
-            if value >= size:
+            if abs(float(value)) >= size:
                 return f"{figure(float(value) / size)} {name}"
     return f"{figure(value)} {unit}".rstrip()

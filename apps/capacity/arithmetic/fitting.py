@@ -80,13 +80,13 @@ def cached_tokens(deployment: Deployment) -> Derived:
     return Derived(
         value=_held(deployment, int(each.value)),
         unit="tokens",
-        formula=_kv_formula(deployment, "free ÷ KV bytes a token", each),
+        formula=_kv_formula(deployment, "KV bytes a token", each),
         inputs=(
             given("free", free_memory(deployment).text),
             given("KV bytes a token", each.text, note=each.formula),
             *_ways(deployment),
         ),
-        note=_repeated(deployment) or each.note,
+        note=" ".join(n for n in (_repeated(deployment), each.note) if n),
         bound="at most",
     )
 
@@ -98,14 +98,14 @@ def sessions(deployment: Deployment, context_tokens: int) -> Derived:
     return Derived(
         value=_held(deployment, int(each.value)),
         unit="sessions",
-        formula=_kv_formula(deployment, "free ÷ KV bytes of a session", each),
+        formula=_kv_formula(deployment, "KV bytes of a session", each),
         inputs=(
             given("free", free_memory(deployment).text),
             given("tokens of a session", context_tokens),
             given("KV bytes of a session", each.text, note=each.formula),
             *_ways(deployment),
         ),
-        note=_repeated(deployment) or each.note,
+        note=" ".join(n for n in (_repeated(deployment), each.note) if n),
         bound="at most",
     )
 
@@ -158,13 +158,13 @@ def _free_each(deployment: Deployment) -> Fraction:
     return _usable_each(deployment) - Fraction(weights, deployment.ways)
 
 
-def _kv_formula(deployment: Deployment, words: str, each: Derived) -> str:
-    free = free_memory(deployment)
+def _kv_formula(deployment: Deployment, of: str, each: Derived) -> str:
+    free, size = free_memory(deployment), f"{figure(each.value)} bytes"
     if deployment.kv_ways == deployment.ways:
-        return f"{words} = {free.text} ÷ {figure(each.value)} bytes"
+        return f"free ÷ {of} = {free.text} ÷ {size}"
     return (
-        f"{words}, kept {deployment.ways} ÷ {deployment.kv_ways} times = {free.text} ÷ "
-        f"({figure(each.value)} bytes × {deployment.ways} ÷ {deployment.kv_ways})"
+        f"free × GPUs with a KV part of their own ÷ (GPUs of a copy × {of}) = "
+        f"{free.text} × {deployment.kv_ways} ÷ ({deployment.ways} × {size})"
     )
 
 

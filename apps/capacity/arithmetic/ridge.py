@@ -68,3 +68,13 @@ def left_out(deployment: Deployment) -> str:
     if deployment.ways == 1:
         return ""
     return f"Communication between the {deployment.ways} GPUs is left out."
+
+
+def uneven(shape: Shape, batch: int) -> str:
+    """What the expected number of experts leaves open; "" where it is exact."""
+    if batch == 1 or shape.expert_parameters == 0:
+        return ""
+    return (
+        "The experts read are what is expected of routing without favourites; uneven routing "
+        "reads fewer, and the true limit then lies higher."
+    )
