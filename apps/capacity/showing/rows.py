@@ -143,6 +143,7 @@ class Whole:
     rows: tuple[Row, ...] = ()
     self_test: Figures | None = None
     unreadable: int = 0  # points
+    ended: str = ""  # why not all of the plan was done
 
     @property
     def arrivals(self) -> str:
@@ -188,7 +189,8 @@ def whole(test: LoadTest, points: Iterable[LoadPoint] = ()) -> Whole:
         plan=plan,
         knee=_part(Knee, result.get("knee")),
         rows=_by_load(readable, plan.promises.share if plan else None),
-        self_test=self_test or _part(Figures, result.get("self_test")),
+        self_test=self_test,
+        ended=str(result.get("ended") or ""),
         unreadable=unreadable,
     )
 

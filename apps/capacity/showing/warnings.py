@@ -7,6 +7,10 @@ from collections.abc import Iterator
 from apps.capacity.showing.rows import CACHE_WARNING, Whole
 from apps.capacity.showing.words import figure, load_words, milliseconds
 
+_ENDED = {
+    "out_of_time": "the time that the whole test was given ran out",
+    "out_of_requests": "the requests that the whole test was given were sent",
+}
 _RATIO_MAX = 0.05  # reported tokens may differ from counted ones by this much
 
 
@@ -88,6 +92,8 @@ def _tokens(whole: Whole) -> Iterator[str]:
 
 
 def _stopped(whole: Whole) -> Iterator[str]:
+    if whole.ended in _ENDED:
+        yield f"Not all of the plan was done: {_ENDED[whole.ended]}."
     cut = sum(row.is_stopped for row in whole.rows)
     if cut:
         loads = "loads were" if cut > 1 else "load was"

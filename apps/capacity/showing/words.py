@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from apps.capacity.load.types import Promises, Target, Workload
 from apps.capacity.loadtests.plan import Plan
+from apps.capacity.models import LoadTest
 from apps.capacity.showing.rows import Row, Whole
 
 UNITS = {
@@ -26,6 +27,7 @@ PROMISE_NAMES = {
     "tpot": "the tokens after the first",
     "e2e": "the whole answer",
 }
+_MESSAGE_MAX = 500
 _PERCENTILES = ((0.5, "p50_ms", "p50"), (0.95, "p95_ms", "p95"), (1.0, "p99_ms", "p99"))
 
 
@@ -117,7 +119,9 @@ def _not_found(whole: Whole, reason: str) -> str:
         f"{load_words(high, plan.arrivals)} kept the promises, so it lies somewhere above that. "
         "Run it again with higher loads.",
         "stopped": "No knee: the test was stopped before the search had ended.",
-        "out_of_time": "No knee: the test's time or requests ran out before the search had ended. "
+        "out_of_requests": "No knee: the test had sent all the requests it was given before the "
+        "search had ended. Give it more, or loads closer to where you expect it.",
+        "out_of_time": "No knee: the test's time ran out before the search had ended. "
         "Give it more, or loads closer to where you expect it.",
         "untrustworthy": "No knee: the load generator itself was late or busy, so the times are "
         "partly its own. Run it where the machine has a core to spare.",
@@ -193,3 +197,9 @@ def workload_words(workload: Workload | None) -> str:
 
 def _about(mean: int, stdev: float) -> str:
     return f"{mean:,} ± {stdev:,.0f}" if stdev else f"{mean:,}"
+
+
+def failure_of(test: LoadTest) -> str:
+    """What failed, in words; "" where that was not kept."""
+    message = test.result.get("message") if isinstance(test.result, dict) else None
+    return message[:_MESSAGE_MAX] if isinstance(message, str) else ""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from django import forms
 
 from apps.capacity.errors import WorkloadInvalid
-from apps.capacity.load.traces import parse_trace
-from apps.capacity.load.types import Lengths, TraceRow, Workload
+from apps.capacity.load.types import Lengths
+from apps.capacity.loadtests.workloads import synthetic_workload, trace_workload
 from apps.capacity.testing_forms.choices import (
     ADDRESS,
     GATEWAY,
@@ -212,8 +212,7 @@ class LoadTestForm(PlanForm):
             if cleaned.get(name) is None and name not in self.errors:
                 self.add_error(name, "Give a number of tokens.")
         if not self.errors.keys() & {*needed, "prompt_stdev", "output_stdev"}:
-            cleaned["made_up"] = Workload(
-                kind="synthetic",
+            cleaned["made_up"] = synthetic_workload(
                 prompt=_lengths(cleaned["prompt_mean"], cleaned.get("prompt_stdev")),
                 output=_lengths(cleaned["output_mean"], cleaned.get("output_stdev")),
                 shared_prefix_tokens=cleaned.get("shared_prefix_tokens") or 0,
@@ -229,22 +228,14 @@ class LoadTestForm(PlanForm):
             self.add_error("trace", f"A trace has at most {TRACE_BYTES_MAX // 2**20} MiB.")
             return
         try:
-            cleaned["made_up"] = self._replayed(parse_trace(file), file.name, cleaned)
+            cleaned["made_up"] = trace_workload(
+                file,
+                name=file.name,
+                keep_times=cleaned.get("arrivals") == "trace",
+                shared_prefix_tokens=cleaned.get("shared_prefix_tokens") or 0,
+            )
         except WorkloadInvalid as exc:
             self.add_error("trace", str(exc))
-
-    def _replayed(
-        self, rows: tuple[TraceRow, ...], name: str, cleaned: Mapping[str, Any]
-    ) -> Workload:
-        kind: Literal["trace", "lengths"] = (
-            "trace" if cleaned.get("arrivals") == "trace" else "lengths"
-        )
-        return Workload(
-            kind=kind,
-            rows=rows,
-            shared_prefix_tokens=cleaned.get("shared_prefix_tokens") or 0,
-            origin=f"the trace {name[:100]}",
-        )
 
 
 def _lengths(mean: int, stdev: float | None) -> Lengths:

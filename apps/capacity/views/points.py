@@ -20,9 +20,9 @@ _ROWS_USUAL = 25
 
 @require_GET
 @ops_page
-def point(request: HttpRequest, test_id: uuid.UUID, number: int) -> HttpResponse:
+def point(request: HttpRequest, loadtest_id: uuid.UUID, point_number: int) -> HttpResponse:
     """The requests of one point over time, some at once, and how long gaps were."""
-    found = find_point(test_id, number)
+    found = find_point(loadtest_id, point_number)
     if found is None:
         raise Http404
     each = whole(found.test)

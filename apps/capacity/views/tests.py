@@ -20,12 +20,14 @@ from apps.capacity.showing.warnings import warnings_of
 from apps.capacity.showing.words import (
     ARRIVALS,
     broken_first,
+    failure_of,
     knee_words,
     promise_words,
     target_words,
     workload_words,
 )
 from apps.telemetry.access import ops_page
+from apps.tenants.models import User
 
 PAGE_SIZE = 25
 
@@ -46,28 +48,34 @@ def tests(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 @ops_page
-def test(request: HttpRequest, test_id: uuid.UUID) -> HttpResponse:
+def test(request: HttpRequest, loadtest_id: uuid.UUID) -> HttpResponse:
     """One load test: its knee, its conditions, charts and tables."""
-    return render(request, "capacity/test.html", shown(find(test_id)))
+    return render(request, "capacity/test.html", shown(find(loadtest_id)))
 
 
 @require_GET
 @ops_page
-def test_state(request: HttpRequest, test_id: uuid.UUID) -> HttpResponse:
+def test_state(request: HttpRequest, loadtest_id: uuid.UUID) -> HttpResponse:
     """How far it is, and what was measured so far; asks for the whole page once it has ended."""
-    found = find(test_id)
+    found = find(loadtest_id)
     response = render(request, "capacity/_test_live.html", shown(found))
     if found.state not in UNFINISHED:
         response["HX-Refresh"] = "true"
     return response
 
 
-def find(test_id: uuid.UUID) -> LoadTest:
+def find(loadtest_id: uuid.UUID) -> LoadTest:
     """The test of an address, or 404."""
-    found = find_test(test_id)
+    found = find_test(loadtest_id)
     if found is None:
         raise Http404
     return found
+
+
+def person(request: HttpRequest) -> User:
+    """Who asks, on a page for operations."""
+    assert isinstance(request.user, User)  # noqa: S101 - ops_page; for the type checker
+    return request.user
 
 
 def shown(test: LoadTest) -> dict[str, Any]:
@@ -79,6 +87,7 @@ def shown(test: LoadTest) -> dict[str, Any]:
         "whole": each,
         "unfinished": test.state in UNFINISHED,
         "progress": progress_of(each),
+        "failure": failure_of(test),
         "knee": knee_words(each),
         "broken": broken_first(each),
         "warnings": warnings_of(each),
