@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from fractions import Fraction
 
 import pytest
 
+from apps.capacity.economics.breaking_even import break_even
+from apps.capacity.economics.charting import MOST_STEPS, month_chart
 from apps.capacity.economics.choices import Choices, Hour
 from apps.capacity.economics.costing import Costs, compute
 from apps.capacity.economics.markdown import escape, memo_markdown
 from apps.capacity.economics.measured import Measured
-from apps.capacity.economics.memo import Memo, least_busy, write_memo
+from apps.capacity.economics.memo import Memo, least_busy, least_throughput, write_memo
 from apps.capacity.economics.rates import MTOK
 from apps.capacity.economics.selectors import read_measured
 from apps.capacity.models import ListPrice
@@ -76,7 +79,7 @@ def test_above_break_even_it_says_to_own_and_below_to_pay(measured: Measured) ->
 
 def test_without_a_volume_the_threshold_is_the_recommendation(measured: Measured) -> None:
     memo = memo_of(costs_of(measured, "5"))
-    assert memo.recommendation == (
+    assert memo.recommendation.startswith(
         "Pay by the token below 292 million tokens a month; own the machine above."
     )
     assert "No volume was typed, and nothing was booked in these days." in memo.because
@@ -130,8 +133,79 @@ def test_a_list_figure_older_than_ninety_days_says_so(
 
 
 def test_a_model_that_nobody_called_comparable_is_an_assumption(measured: Measured) -> None:
-    memo = memo_of(costs_of(measured, "5"))
+    costs = costs_of(measured, "5")
+    memo = memo_of(costs)
+    assert "nobody has said that the answers are alike" in memo.recommendation
     assert any("answers as well as" in line for line in memo.assumptions)
+    ListPrice.objects.filter(provider="Somebody").update(comparable_to=measured.model)
+    api = ListPrice.objects.get(provider="Somebody")
+    memo = memo_of(compute(Choices(measured, TYPED, api=api)))
+    assert "answers" not in memo.recommendation
+    assert not any("answers as well as" in line for line in memo.assumptions)
+
+
+@pytest.mark.parametrize("volume", [None, 100_000_000, 460_000_000, 7_000_000_000])
+@pytest.mark.parametrize("shared", [0, 900_000_000])
+def test_below_the_least_throughput_owning_loses(
+    measured: Measured, volume: int | None, shared: int
+) -> None:
+    price = Fraction(5_000_000)
+    tokens = None if volume is None else Fraction(volume)
+    costs = costs_of(measured, "5", volume_tokens=tokens, shared_micros=Fraction(shared))
+    own = costs.planned
+    needed = least_throughput(costs, own, tokens, price)
+    if needed is None:
+        assert volume is not None
+        assert price * volume / MTOK - shared < own.machine_micros
+        return
+    month_s = 730 * 3600 * costs.choices.busy
+    enough = replace(own, capacity_tokens=needed * month_s)
+    less = replace(own, capacity_tokens=needed * month_s * Fraction(999, 1000))
+    if tokens is None:
+        assert break_even(
+            replace(enough, shared_micros=Fraction(0)), price_micros_per_mtok=price
+        ).wins
+        assert not break_even(less, price_micros_per_mtok=price).wins
+    else:
+        assert enough.month_micros(tokens) <= price * tokens / MTOK
+        assert less.month_micros(tokens) > price * tokens / MTOK
+
+
+@pytest.mark.parametrize("hour", [0, 1, 10**18])
+@pytest.mark.parametrize("dollars", [None, "0", "0.000001", "1000000"])
+@pytest.mark.parametrize("volume", [None, Fraction(1, 10**6), Fraction(10**30)])
+@pytest.mark.parametrize("busy", [Fraction(1, 1000), Fraction(1)])
+def test_absurd_figures_make_a_memo_and_a_chart(
+    measured: Measured, hour: int, dollars: str | None, volume: Fraction | None, busy: Fraction
+) -> None:
+    endpoint = ListPrice.objects.filter(offer=ListPrice.Offer.ENDPOINT).first()
+    choices = Choices(
+        measured,
+        Hour(Fraction(hour), "typed", "typed"),
+        api=an_api(dollars) if dollars else None,
+        endpoint=endpoint,
+        busy=busy,
+        volume_tokens=volume,
+        shared_micros=Fraction(10**15),
+        marginal_micros_per_mtok=Fraction(7, 3),
+    )
+    costs = compute(choices)
+    assert memo_markdown(memo_of(costs))
+    month = month_chart(costs)
+    assert len(month.chart.lines) == (3 if dollars else 2)
+    assert all(len(line.points) <= 2 * MOST_STEPS + 2 for line in month.chart.lines)
+    assert all(0 <= tick.at <= 100 for tick in month.chart.x_ticks + month.chart.y_ticks)
+
+
+def test_the_chart_and_its_table_say_the_same(measured: Measured) -> None:
+    costs = costs_of(measured, "5", volume_tokens=Fraction(900 * MTOK))
+    month = month_chart(costs)
+    assert {mark.text for mark in month.chart.marks} == {"owning wins", "now"}
+    now = next(row for row in month.rows if row.words == "now")
+    assert (now.own, now.machines) == (Fraction(3 * 1_460_000_000), 3)
+    assert now.api == 4_500_000_000
+    even = next(row for row in month.rows if row.words == "owning wins from here")
+    assert even.own == even.api
 
 
 def test_markdown_holds_everything_that_the_page_has(measured: Measured) -> None:

@@ -17,8 +17,6 @@ from fractions import Fraction
 
 from apps.capacity.economics.rates import MTOK, Number, not_negative, positive
 
-MOST_MACHINES = 100_000
-
 
 def break_even_tokens(
     *,
@@ -70,8 +68,8 @@ class BreakEven:
 
     `one_tokens` is where one machine's cost would be met, were it large enough; `is_beyond_one`
     says that it is not. `tokens` and `machines` are the lowest volume at which owning wins, and
-    what makes it; None: at no volume, for even a full machine's token costs `full_micros_per_mtok`
-    or because it would take more than MOST_MACHINES. From `for_good_tokens` on it wins at every
+    what makes it; None: at no volume, for even a full machine's token costs
+    `full_micros_per_mtok`. From `for_good_tokens` on it wins at every
     volume; between the two a new machine that is nearly idle may make it lose again for a while.
     """
 
@@ -106,7 +104,6 @@ def break_even(own: Ownership, *, price_micros_per_mtok: Number) -> BreakEven:
         return BreakEven(one, beyond, None, None, None, full)
     saved = price - own.marginal_micros_per_mtok
     tokens = (own.shared_micros + machines * own.machine_micros) * MTOK / saved
-    # Fewer machines cannot make so few tokens cheaper, but more than these may not be needed yet.
     return BreakEven(one, beyond, tokens, machines, _for_good(own, price), full)
 
 
@@ -122,8 +119,7 @@ def _fewest(own: Ownership, price: Fraction) -> int | None:
     earned = _earned(own, price)
     if earned < 0 or (earned == 0 and own.shared_micros > 0):
         return None
-    machines = max(1, math.ceil(own.shared_micros / earned)) if earned > 0 else 1
-    return machines if machines <= MOST_MACHINES else None
+    return max(1, math.ceil(own.shared_micros / earned)) if earned > 0 else 1
 
 
 def _for_good(own: Ownership, price: Fraction) -> Fraction | None:
@@ -134,8 +130,6 @@ def _for_good(own: Ownership, price: Fraction) -> Fraction | None:
         return None
     saved = price - own.marginal_micros_per_mtok
     full = math.ceil((own.shared_micros + own.machine_micros) / earned)
-    if full > MOST_MACHINES:
-        return None
     # The last step before that begins at full - 1 machines, and is met within it.
     within = (own.shared_micros + max(1, full) * own.machine_micros) * MTOK / saved
     return max(within, max(0, full - 1) * own.capacity_tokens)

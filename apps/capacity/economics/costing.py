@@ -185,12 +185,12 @@ def _usages(costs: Costs) -> list[Usage]:
     shares = [*SHARES] if choices.busy in SHARES else [*SHARES, choices.busy]
     known = [Usage(percent(share), share, share) for share in shares]
     if booked is None:
-        return [*known, Usage("The ledger's", None, None, is_ledger=True)]
+        return [*known, Usage("The ledger’s", None, None, is_ledger=True)]
     measured = choices.measured
     by_time = booked.utilisation(measured.by_time) if measured.by_time else None
     return [
         *known,
-        Usage("The ledger's", booked.utilisation(measured.on_output), by_time, is_ledger=True),
+        Usage("The ledger’s", booked.utilisation(measured.on_output), by_time, is_ledger=True),
     ]
 
 

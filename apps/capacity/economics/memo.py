@@ -11,7 +11,7 @@ from apps.capacity.economics.breaking_even import Ownership
 from apps.capacity.economics.choices import Choices, Kind
 from apps.capacity.economics.costing import Costs, ownership
 from apps.capacity.economics.measured import Measured
-from apps.capacity.economics.rates import HOURS_A_MONTH, MTOK
+from apps.capacity.economics.rates import HOURS_A_MONTH, MONTH_S, MTOK
 from apps.capacity.economics.selectors import OLD_DAYS, age_days
 from apps.capacity.economics.words import day, money, percent, rounded, tokens
 from apps.capacity.models import ListPrice
@@ -57,6 +57,8 @@ def write_memo(costs: Costs, *, today: date) -> Memo:
     """`today` tells how old list prices are."""
     measured = costs.choices.measured
     recommendation, because = _recommend(costs)
+    if costs.choices.api and not is_comparable(costs):
+        recommendation += " That compares prices: nobody has said that the answers are alike."
     return Memo(
         title=f"What {measured.model or 'the model'} costs on {measured.machine}",
         made_on=today,
@@ -66,6 +68,12 @@ def write_memo(costs: Costs, *, today: date) -> Memo:
         reverses=list(_reverses(costs)),
         assumptions=list(_assumptions(costs)),
     )
+
+
+def is_comparable(costs: Costs) -> bool:
+    """Whether the catalogue says so of the API and the model that was measured."""
+    api = costs.choices.api
+    return api is not None and api.comparable_to == costs.choices.measured.model
 
 
 def _recommend(costs: Costs) -> tuple[str, list[str]]:
@@ -103,12 +111,11 @@ def _at_volume(
 ) -> tuple[str, list[str]]:
     owned, paid = own.month_micros(volume), price * volume / MTOK
     machines = own.machines(volume)
-    many = "the machine" if machines == 1 else f"{machines} machines"
+    many = "the machine" if machines == 1 else f"{machines:,} machines"
     compared = f"A month costs {money(owned)} with {many} of your own, and {money(paid)} there."
     if owned <= paid:
-        return f"Own {many}: at this volume a month costs {money(paid - owned)} less than " + (
-            f"at {_named(api)}."
-        ), [compared, *because]
+        saved = f"{money(paid - owned)} less than at {_named(api)}"
+        return f"Own {many}: at this volume a month costs {saved}.", [compared, *because]
     return (
         f"Pay by the token for now: at this volume owning costs {money(owned - paid)} a month more "
         f"than {_named(api)}.",
@@ -141,6 +148,7 @@ def _reverses(costs: Costs) -> Iterator[str]:
                 "below, a further machine that is nearly idle may undo it."
             )
         yield from _thresholds(own, volume, price, choices)
+        yield from _throughput_threshold(costs, own, volume, price)
         needed = least_busy(costs)
         if needed is not None:
             yield (
@@ -171,6 +179,49 @@ def _thresholds(
             f"Hour: owning wins {at} where an hour of the machine costs {money(earned / hours)} or "
             f"less; now {money(choices.hour.micros)}."
         )
+
+
+def _throughput_threshold(
+    costs: Costs, own: Ownership, volume: Fraction | None, price: Fraction
+) -> Iterator[str]:
+    """How little the machine may make at the knee, so that owning still wins."""
+    needed = least_throughput(costs, own, volume, price)
+    if needed is None:
+        return
+    made = own.capacity_tokens / (MONTH_S * costs.choices.busy)
+    ends = _throughput_ends(costs)
+    yield (
+        f"Throughput: owning wins {'at this volume' if volume else 'at all'} while a machine makes "
+        f"{rounded(needed)} tokens a second or more at the knee, both kinds together; "
+        f"now {rounded(made)}{ends}."
+    )
+
+
+def least_throughput(
+    costs: Costs, own: Ownership, volume: Fraction | None, price: Fraction
+) -> Fraction | None:
+    """Tokens a second at the knee, in the mix, below which owning loses; None where no
+    throughput would do.
+
+    Of a volume: it may take no more machines than it pays for. Without one: a machine, as busy as
+    planned, has to earn its own cost.
+    """
+    a_month = MONTH_S * costs.choices.busy
+    saved = price - own.marginal_micros_per_mtok
+    if saved <= 0 or own.machine_micros <= 0:
+        return None
+    if volume is None:
+        return own.machine_micros * MTOK / (saved * a_month)
+    machines = (saved * volume / MTOK - own.shared_micros) // own.machine_micros
+    return volume / machines / a_month if machines >= 1 else None
+
+
+def _throughput_ends(costs: Costs) -> str:
+    least, most = costs.choices.measured.least, costs.choices.measured.most
+    if least is None or most is None or costs.choices.mix_of != "test":
+        return ""
+    ends = [made.input_per_s + made.output_per_s for made in (least, most)]
+    return f" ({rounded(ends[0])} to {rounded(ends[1])} read and written over its interval)"
 
 
 def least_busy(costs: Costs) -> Fraction | None:
@@ -227,6 +278,15 @@ def _facts(costs: Costs, today: date) -> Iterator[Fact]:
             "booked",
             f"the ledger at {booked.upstream}, {booked.days_words}, {rounded(booked.hours)} hours; "
             f"{percent(costs.rows[-1].usage.share)} of the tokens written that the knee makes",
+        )
+    volume = costs.volume_tokens
+    if volume is not None:
+        typed = choices.volume_tokens is not None
+        yield Fact(
+            "Tokens a month",
+            tokens(volume),
+            "typed" if typed else "computed",
+            "typed on the page" if typed else "730 hours as those of the ledger: an extrapolation",
         )
     if choices.api:
         price = costs.api_per_mtok
@@ -291,7 +351,7 @@ def _assumptions(costs: Costs) -> Iterator[str]:
         yield f"The knee may lie higher, so that costs are upper bounds: {measured.at_most}."
     if choices.hour.warning:
         yield f"{choices.hour.warning} Nothing was measured on what is priced."
-    if choices.api and choices.api.comparable_to != measured.model:
+    if choices.api and not is_comparable(costs):
         yield (
             f"Nobody has said that {choices.api.model} answers as well as "
             f"{measured.model or 'the model'}: prices are compared, not answers."

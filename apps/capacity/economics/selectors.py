@@ -18,7 +18,7 @@ def tests_with_a_knee() -> list[LoadTest]:
     """Done, with a load that kept the promises and tokens there; the newest first."""
     usable = Q(result__knee__found=True) | Q(result__knee__reason__in=list(HIGHEST_KEPT))
     done = _done().filter(usable, result__knee__low__gt=0, result__knee__output_per_s__gt=0)
-    return list(done[:MOST_TESTS])
+    return list(done.exclude(target__kind="null")[:MOST_TESTS])
 
 
 def read_measured(test_id: uuid.UUID | None) -> Measured | None:

@@ -9,6 +9,7 @@ from apps.capacity.showing.words import figure
 from apps.tenants.money import format_money
 
 _SIZES = ((10**12, "trillion"), (10**9, "billion"), (10**6, "million"))
+_MOST_MICROS = 10**24  # more than there is of any money; decimals end at 28 digits
 _LEAST = 1e-4  # below it, powers of ten are shorter than zeros
 _PERCENT = "\N{NO-BREAK SPACE}%"
 
@@ -18,6 +19,8 @@ def money(micros: Fraction | int | None) -> str:
     if micros is None:
         return "–"
     exact = Fraction(micros)
+    if exact > _MOST_MICROS:
+        return f"over {format_money(_MOST_MICROS)}"
     return format_money(float(exact) if 0 < abs(exact) < 1 else round(exact))
 
 
