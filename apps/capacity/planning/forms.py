@@ -250,7 +250,7 @@ class PlanForm(forms.Form):
         if given["gpu"] != OWN:
             return self.chips[given["gpu"]]
         return Chip(
-            name="GPU of your own figures",
+            name="chip of your own figures",
             memory_bytes=round(given["own_memory_gb"] * 10**9),
             bandwidth_gb_s=given["own_bandwidth_gb_s"],
             bf16_tflops=given["own_tflops"],

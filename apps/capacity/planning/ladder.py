@@ -41,7 +41,7 @@ def ladder_of(inputs: PlanInputs, load: Load, phases: Phases) -> Ladder:
     return Ladder(
         bottleneck=_WORDS[here],
         rungs=[
-            _kv_rung(inputs, load, is_here=here == "memory"),
+            _kv_rung(inputs, load, is_here=here in ("memory", "nothing fits")),
             _weights_rung(inputs, load, is_here=here == "bandwidth"),
             _compute_rung(inputs, load, is_here=here == "compute"),
         ],
@@ -49,18 +49,20 @@ def ladder_of(inputs: PlanInputs, load: Load, phases: Phases) -> Ladder:
 
 
 _WORDS = {
+    "nothing fits": "Memory: the model does not fit.",
     "memory": "Memory is full before a promise breaks: the KV cache limits how many are served.",
     "bandwidth": "Writing answers is limited by how fast memory is read.",
     "compute": "Multiplying is the limit: reading prompts takes most of the time, or is too slow "
     "for the promise.",
-    "none": "Neither memory nor a promise limits this plan: more precision costs nothing here.",
+    "none": "Neither memory nor a promise limits this plan, only the engine's setting: fewer bits "
+    "gain little here.",
 }
 
 
 def bottleneck_of(load: Load, phases: Phases) -> str:
-    """What to ease first: memory, bandwidth, compute, or none."""
+    """What to ease first: memory, bandwidth, compute, none; or that nothing fits."""
     if load.memory_batch < 1:
-        return "memory"
+        return "nothing fits"
     if load.limit == "ttft":
         return "compute" if phases.prefill.bound == "compute" else "bandwidth"
     if load.prefill_share.value > 50 and phases.prefill.bound == "compute":

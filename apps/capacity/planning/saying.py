@@ -46,7 +46,8 @@ def digits(value: float) -> str:
         return figure(value)
     places = 2 - math.floor(math.log10(abs(value)))
     words = f"{round(value, places):,.{max(0, places)}f}"
-    return words.rstrip("0").rstrip(".") if "." in words else words
+    words = words.rstrip("0").rstrip(".") if "." in words else words
+    return words.replace("-", "\N{MINUS SIGN}")
 
 
 def _bytes(value: float) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from apps.capacity.arithmetic.derived import Derived, figure, quantity
+from apps.capacity.arithmetic.derived import Derived, figure
 from apps.capacity.arithmetic.fitting import Fit, fit, smallest_fit
 from apps.capacity.arithmetic.shapes import (
+    INT4,
     KV8,
     KV_PRECISIONS,
     PRECISIONS,
@@ -15,6 +16,7 @@ from apps.capacity.arithmetic.shapes import (
     Precision,
 )
 from apps.capacity.planning.inputs import PlanInputs
+from apps.capacity.planning.saying import say_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,8 @@ def _remedies(inputs: PlanInputs) -> list[Remedy]:
     for rung in PRECISIONS.values():
         smaller = rung.bits < inputs.precision.bits
         if smaller and fit(replace(deployment, precision=rung), context).fits:
-            words = f"weights in {rung.label}, through the gate of quality first"
+            weights = rung.label if rung is INT4 else f"weights in {rung.label}"
+            words = f"{weights}, through the gate of quality first"
             found.append(Remedy(words, {"precision": rung.key}))
     if inputs.kv.bits > KV8.bits and fit(replace(deployment, kv=KV8), context).fits:
         words = "an FP8 KV cache, through the gate of quality first"
@@ -125,9 +128,9 @@ def _gpus(count: int) -> dict[str, str]:
 def missing_memory(found: Fit) -> str:
     """In words, what lacks: of the weights, or of the one session beside them."""
     if found.free.value < 0:
-        return f"the weights alone need {quantity(-found.free.value, 'bytes')} more than there is"
+        return f"the weights alone need {say_value(-found.free.value, 'bytes')} more than there is"
     lacks = found.kv_per_session.value - found.free.value
     return (
         "the weights fit, but beside them a session of that context lacks "
-        f"{quantity(max(lacks, 0), 'bytes')}"
+        f"{say_value(max(lacks, 0), 'bytes')}"
     )
