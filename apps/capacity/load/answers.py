@@ -15,6 +15,7 @@ from apps.inference.replies import Fault, fault_of_body, in_band, parse_fault
 
 _DONE = "[DONE]"
 _BODY_BYTES = 64 * 1024  # of a reply that is no stream
+_TEXT_CHARS = 4_000_000  # of an answer that is to be counted again
 _TEXTS = ("content", "reasoning_content", "reasoning")
 _BROKEN = {"abort", "error", "cancelled"}  # reasons that end an answer before its end
 
@@ -27,6 +28,7 @@ class Answer:
         "_decoder",
         "_is_stream",
         "_keeps_text",
+        "_kept_chars",
         "_most_pieces",
         "begun_s",
         "cached_tokens",
@@ -61,6 +63,7 @@ class Answer:
         self.text: list[str] = []
         self._most_pieces = most_pieces
         self._keeps_text = keeps_text
+        self._kept_chars = 0
         self._is_stream = False
         self._decoder = EventDecoder()
         self._body = b""
@@ -139,8 +142,9 @@ class Answer:
         """Reasoning and calls of tools are output that somebody waits for, too."""
         for name in _TEXTS:
             if isinstance(text := delta.get(name), str) and text:
-                if self._keeps_text:
+                if self._keeps_text and self._kept_chars < _TEXT_CHARS:
                     self.text.append(text)
+                    self._kept_chars += len(text)
                 return True
         return bool(delta.get("tool_calls"))
 

@@ -23,7 +23,7 @@ from apps.capacity.load.wire import Dial, Server
 
 MOST_IN_FLIGHT = 2000  # of an open loop; what comes on top is not sent, and has failed
 MOST_LATE_S = 1.0  # what would be sent later than this would no longer be the load intended
-MOST_PIECES = 5_000_000  # times kept over all requests: 40 MB
+MOST_PIECES = 2_000_000  # times kept over all requests: 64 MB
 PIECES_EACH = 200_000
 AFTER_FAILURE_S = 0.1  # a closed loop against a server that refuses would be a flood
 WARMING_AT_ONCE = 2

@@ -13,7 +13,7 @@ from typing import Protocol, cast
 
 import httptools
 
-HEAD_BYTES_MAX = 64 * 1024
+OVERHEAD_BYTES_MAX = 64 * 1024  # of a head, of trailers, between two pieces of a body
 # Shorter than any server's: uvicorn, under vLLM and SGLang, closes an idle connection after 5 s.
 KEEP_ALIVE_S = 4.0
 # For the body's end after a reply has said that nothing follows: then the connection can be kept.
@@ -54,7 +54,7 @@ class Connection(asyncio.Protocol):
         self._ended: asyncio.Future[str] | None = None
         self._trailer: asyncio.TimerHandle | None = None
         self._headers: dict[bytes, bytes] = {}
-        self._head_bytes = 0
+        self._overhead = 0  # bytes since the last of the body
         self._has_head = False
         self._at = 0.0
         self._fault = ""
@@ -66,7 +66,7 @@ class Connection(asyncio.Protocol):
         """Send; the code of how it ended comes later, "" for a whole reply."""
         self._parser = httptools.HttpResponseParser(self)
         self._reply, self._ended = reply, self._loop.create_future()
-        self._headers, self._head_bytes, self._fault = {}, 0, ""
+        self._headers, self._overhead, self._fault = {}, 0, ""
         self._has_head = self._is_complete = self._is_excess = False
         self.is_usable = self.has_received = False
         if self._transport is None:
@@ -96,16 +96,15 @@ class Connection(asyncio.Protocol):
             self.abort()  # nobody has asked
             return
         self.has_received = True
+        self._overhead += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self._is_excess = self._is_complete
             if not self._is_complete:
                 self._fault = self._fault or "not_http"
-        if not self._has_head:
-            self._head_bytes += len(data)
-            if self._head_bytes > HEAD_BYTES_MAX:
-                self._fault = self._fault or "too_large"
+        if self._overhead > OVERHEAD_BYTES_MAX:
+            self._fault = self._fault or "too_large"
         self._look()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -137,6 +136,7 @@ class Connection(asyncio.Protocol):
             self._fault = self._reply.on_head(status, self._headers)
 
     def on_body(self, data: bytes) -> None:
+        self._overhead = 0
         if self._reply is not None and not self._fault and not self._is_complete:
             self._fault = self._reply.on_body(data, self._at)
 

@@ -1,8 +1,9 @@
 """`scripts/bench-agreement`: guidellm and our generator at the same servers, side by side.
 
 The servers are the double with known latencies, fixed and stalled at every tenth request, and the
-embedded engine. Both tools send the same lengths at the same rates, in turns (REPEATS, 2); what
-each measured of each request is put together. PART=double or PART=engine takes one of them.
+embedded engine. Both tools send the same lengths at the same rates, in turns (REPEATS, 4), so
+that both see what else the machine does; what each measured of each request is put together.
+PART=double or PART=engine takes one of them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import numpy as np
 from apps.documents.management.terminal import table
 from tests.bench.agreement.sides import Load, Measured, guidellm, install, ours
 
-REPEATS = int(os.environ.get("REPEATS") or 2)
+REPEATS = int(os.environ.get("REPEATS") or 4)
 PARTS = (os.environ.get("PART") or "double,engine").split(",")
 WITHIN = 0.05
 
@@ -30,8 +31,8 @@ FIXED = {"first_s": 0.3, "gap_s": 0.02}
 STALLED = {**FIXED, "stall_every": 10, "stall_s": 0.6}
 AT_DOUBLE = Load("", "poisson", 4, 60, 100, 16)
 AT_ENGINE = (
-    Load("engine, one at a time", "one at a time", 0, 20, 120, 32),
-    Load("engine, 0.5 requests/s", "constant", 0.5, 20, 120, 32),
+    Load("engine, one at a time", "one at a time", 0, 10, 120, 32),
+    Load("engine, 0.5 requests/s", "constant", 0.5, 10, 120, 32),
 )
 
 
