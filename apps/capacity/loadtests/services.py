@@ -139,6 +139,15 @@ def stop_test(*, test_id: uuid.UUID, user: User | None) -> bool:
 
 
 @transaction.atomic
+def abandon_test(*, test_id: uuid.UUID, user: User | None) -> None:
+    """Stop a test whose generator this process has just ended: others may begin at once."""
+    stop_test(test_id=test_id, user=user)
+    LoadTest.objects.filter(id=test_id, state=LoadTest.State.CANCELLED).update(
+        lease_expires_at=None, progress={}
+    )
+
+
+@transaction.atomic
 def delete_test(*, test_id: uuid.UUID, user: User | None) -> bool:
     """Delete a test that has ended, with its points. False: there is none.
 

@@ -15,7 +15,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from apps.capacity.errors import CapacityError
 from apps.capacity.load.types import KEY_VARIABLE, Target
-from apps.capacity.loadtests.services import run_again, start_test, stop_test
+from apps.capacity.loadtests.services import abandon_test, run_again, start_test, stop_test
 from apps.capacity.loadtests.tables import comparison_lines, listed_lines, test_lines
 from apps.capacity.loadtests.targets import address_target, gateway_target, upstream_target
 from apps.capacity.loadtests.typed import typed_conditions, typed_plan, typed_workload
@@ -110,7 +110,12 @@ class Command(BaseCommand):
                 if pressed:
                     stop_test(test_id=test.id, user=test.created_by)
 
-            test = run_here(test, key=key, on_progress=told)
+            try:
+                test = run_here(test, key=key, on_progress=told)
+            except KeyboardInterrupt:
+                # Pressed twice: the point under way is lost, those before it are not.
+                abandon_test(test_id=test.id, user=test.created_by)
+                test.refresh_from_db()
         line.clear()
         self._tell(test, as_json=as_json)
         if pressed:
