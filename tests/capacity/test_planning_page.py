@@ -11,12 +11,19 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from apps.capacity.models import ListPrice
+from apps.capacity.catalogue.seeding import seed_catalogue
+from apps.capacity.models import Gpu, ListPrice, ModelShape
 from apps.capacity.planning.presets import DEFAULTS, PRESETS
 from tests.cast import Cast, signed_in
 from tests.gateway.entries import booked
 
 pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _catalogue() -> None:
+    """Tests that empty the database take with them what a migration put there."""
+    seed_catalogue()
 
 
 @pytest.fixture
@@ -67,6 +74,15 @@ def test_an_address_is_a_plan_even_where_parts_are_missing(olga: Client) -> None
     plan = response.context["plan"]
     assert (plan.inputs.shape.name, plan.inputs.gpus) == ("Llama-3.1-70B", 8)
     assert plan.inputs.demand.prompt.mean == float(DEFAULTS["prompt_mean"])
+
+
+def test_an_empty_catalogue_says_what_to_do(olga: Client) -> None:
+    ModelShape.objects.all().delete()
+    Gpu.objects.all().delete()
+    assert "No plan yet" in text_of(olga.get(reverse("capacity:plan")))
+    response = ask(olga)
+    assert set(response.context["form"].errors) == {"model", "gpu"}
+    assert "add it in the administration" in text_of(response)
 
 
 def test_every_figure_has_its_formula_and_inputs(olga: Client) -> None:

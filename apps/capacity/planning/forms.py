@@ -37,6 +37,8 @@ Q4_1 = Precision(
     "llama.cpp shrinks them too.",
 )
 RUNGS = {**PRECISIONS, Q4_1.key: Q4_1}
+_NO_MODEL = "There is no such model in the catalogue. Choose one, or add it in the administration."
+_NO_GPU = "There is no such GPU in the catalogue. Choose one, or add it in the administration."
 _DAYS = (("7", "7 days"), ("30", "30 days"), ("90", "90 days"))
 # Groups of the form, in the order in which a page shows them: key, title, fields.
 GROUPS: tuple[tuple[str, str, str], ...] = (
@@ -108,8 +110,8 @@ def _choice(label: str, missing: str, help_text: str = "", **more: Any) -> forms
 class PlanForm(forms.Form):
     """Everything that a plan is made from. Shares are typed in percent."""
 
-    model = _choice("Model", "There is no such model in the catalogue. Choose one of the list.")
-    gpu = _choice("GPU", "There is no such GPU in the catalogue. Choose one of the list.")
+    model = _choice("Model", _NO_MODEL)
+    gpu = _choice("GPU", _NO_GPU)
     gpus = _Whole("GPUs of a machine", 1, 1024, "They share one copy of the model.")
     precision = _choice("Weights in", "Choose one of the list.")
     kv = _choice("KV cache in", "Choose one of the list.", "What the model remembers of a text.")
