@@ -17,6 +17,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from apps.capacity.errors import CapacityError, TargetDown, WorkloadInvalid
+from apps.capacity.load import timing
 from apps.capacity.load.recording import write_records
 from apps.capacity.load.running import MOST_IN_FLIGHT, Point
 from apps.capacity.load.targets import Address, dialling
@@ -35,7 +36,7 @@ def main() -> None:
     key = os.environ.pop(KEY_VARIABLE, "")
     _allow_files(4 * MOST_IN_FLIGHT)
     try:
-        _emit(asyncio.run(_run(_job(), key, folder)))
+        _emit(timing.run(_run(_job(), key, folder)))
     except CapacityError as exc:
         _emit(Event(event="failed", code=exc.code, message=str(exc)))
 

@@ -68,8 +68,8 @@ class Client(_Part):
     lag_max_ms: float
     late_p99_ms: float  # begun - intended, of open loops; 0 for closed ones
     late_max_ms: float
-    # lag_p99 and late_p99 below 10 ms and a tenth of TTFT's p50, or below 2 ms (the kernel's own
-    # timers are up to 1 ms late); and less than 90 % of a core in use.
+    # lag_p99 and late_p99 below 10 ms and below a tenth of TTFT's p50, or below 1 ms; and less than
+    # 90 % of a core in use.
     is_trustworthy: bool
 
 

@@ -17,6 +17,8 @@ from typing import cast
 
 import orjson
 
+from apps.capacity.load import timing
+
 # (tokens, when the request came) -> when each token is due, by the loop's clock.
 Pacing = Callable[[int, float], list[float]]
 
@@ -136,4 +138,4 @@ async def _main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_main())
+    timing.run(_main())

@@ -20,6 +20,7 @@ import sys
 from dataclasses import dataclass, field
 from functools import partial
 
+from apps.capacity.load import timing
 from apps.capacity.load.null_server import Answering
 
 CALIBRATING = 2  # one-token requests that come first and show how words are counted
@@ -90,4 +91,4 @@ async def _main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_main())
+    timing.run(_main())

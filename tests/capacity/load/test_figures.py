@@ -184,7 +184,8 @@ def test_a_late_or_busy_client_is_not_believed() -> None:
 def test_a_client_has_to_be_ten_times_as_quick_as_what_it_measures() -> None:
     assert _client([4.0], ttft_ms=50.0).is_trustworthy
     assert not _client([6.0], ttft_ms=50.0).is_trustworthy
-    assert _client([1.5], ttft_ms=5.0).is_trustworthy  # timers are no better
+    assert _client([0.9], ttft_ms=5.0).is_trustworthy  # schedulers are no better
+    assert not _client([1.1], ttft_ms=5.0).is_trustworthy
     assert _client([6.0], ttft_ms=1.0, is_null=True).is_trustworthy
 
 
