@@ -117,7 +117,7 @@ def guidellm(load: Load, url: str) -> Measured:
             check=True,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, **_nothing_from_outside(folder)},
+            env={**os.environ, **_surroundings(folder)},
         )
         return _of_report(json.loads(report.read_bytes()))
 
@@ -167,6 +167,8 @@ def _tokenizer() -> Path:
     return Path(folders[0]) / "model"
 
 
-def _nothing_from_outside(folder: str) -> dict[str, str]:
+def _surroundings(folder: str) -> dict[str, str]:
+    """Nothing from outside, and one process: it would start ten, which take the engine's cores."""
     names = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRANSFORMERS_OFFLINE")
-    return {**dict.fromkeys(names, "1"), "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HOME": folder}
+    quiet = {**dict.fromkeys(names, "1"), "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HOME": folder}
+    return {**quiet, "GUIDELLM__MAX_WORKER_PROCESSES": "1"}
