@@ -325,6 +325,7 @@ class TestPhases:
     def test_expected_experts_are_told_to_be_no_strict_bound(self) -> None:
         d = Deployment(MIXTRAL, H100, gpus=2)
         assert "uneven routing" in decode(d, batch=4, context_tokens=0).total.note
+        assert "uneven routing" in prefill(d, tokens=4).read_ms.note
         assert "uneven routing" not in decode(d, batch=1, context_tokens=0).total.note
         assert "uneven routing" not in decode(ONE_H100, batch=4, context_tokens=0).total.note
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from apps.capacity.arithmetic.derived import Derived, figure, given
 from apps.capacity.arithmetic.memory import MOST_BATCH, MOST_TOKENS, kv_size, weights_read
-from apps.capacity.arithmetic.ridge import Bound, bandwidth, left_out, ridge, throughput
+from apps.capacity.arithmetic.ridge import Bound, bandwidth, left_out, ridge, throughput, uneven
 from apps.capacity.arithmetic.shapes import Deployment, Shape, real, whole
 
 UTILISATION = 0.5  # of the chip's throughput in prefill: an assumption
@@ -130,7 +130,7 @@ def _read_ms(deployment: Deployment, tokens: int) -> Derived:
             given("GPUs that share a copy", deployment.ways),
             bandwidth(deployment),
         ),
-        note=read.note,
+        note=" ".join(n for n in (read.note, uneven(deployment.shape, tokens)) if n),
         bound="at least",
     )
 
