@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import pytest
 
+from apps.capacity.economics import selectors
 from apps.capacity.economics.breaking_even import break_even
 from apps.capacity.economics.charting import MOST_STEPS, month_chart
 from apps.capacity.economics.choices import Choices, Hour
@@ -18,8 +19,9 @@ from apps.capacity.economics.measured import Measured
 from apps.capacity.economics.memo import Memo, least_busy, least_throughput, write_memo
 from apps.capacity.economics.rates import MTOK
 from apps.capacity.economics.selectors import read_measured
+from apps.capacity.load.types import Target
 from apps.capacity.models import ListPrice
-from tests.capacity.factories import make_test
+from tests.capacity.factories import KNEE, make_client, make_point, make_test
 
 pytestmark = pytest.mark.django_db
 
@@ -223,7 +225,7 @@ def test_markdown_holds_everything_that_the_page_has(measured: Measured) -> None
         ("a|b", "a\\|b"),
         ("# head\n- item", "\\# head - item"),
         ("<img src=x>", "\\<img src=x\\>"),
-        ("[x](javascript:y)", "\\[x\\]\\(javascript:y\\)"),
+        ("[x](javascript:y)", "\\[x\\](javascript:y)"),
         ("a\\b&amp;", "a\\\\b\\&amp;"),
         ("日本\u2028語", "日本 語"),
     ],
@@ -253,3 +255,36 @@ def test_what_is_read_and_written_pays_for_the_whole_hour(measured: Measured) ->
     paid += split.output_per_mtok(2_000_000) * made.output_per_s
     assert paid * 3600 / MTOK == 2_000_000
     assert split.seconds(made.input_per_s, made.output_per_s) == 1
+
+
+def test_a_throughput_that_falls_beyond_the_knee_makes_costs_uncertain(measured: Measured) -> None:
+    """A full machine writes less than a busy one: the interval holds what is within it."""
+    test = make_test(knee=KNEE.model_copy(update={"load_low": 2.0}), with_points=False)
+    for load, output_per_s in ((1.0, 20.0), (2.0, 38.0), (2.5, 50.0), (4.0, 10.0)):
+        make_point(test, load, output_per_s=output_per_s)
+    found = read_measured(test.id)
+    assert found is not None
+    assert found.least is not None
+    assert found.most is not None
+    # At 3.1, two fifths of the way from 50 to 10.
+    assert found.least.output_per_s == 34
+    assert found.most.output_per_s == 50
+
+
+def test_a_late_generators_points_count_only_where_there_are_no_others() -> None:
+    test = make_test(with_points=False)
+    late = make_client(is_trustworthy=False)
+    make_point(test, 1.0, output_per_s=99.0, client=late)
+    make_point(test, 2.0, output_per_s=38.0, requests=7, failed=1)
+    make_point(test, 2.0, output_per_s=1.0, requests=9, client=late)
+    make_point(test, 2.0, output_per_s=1.0, requests=9, stopped=True)
+    found = read_measured(test.id)
+    assert found is not None
+    assert (found.requests, found.failed) == (7, 1)
+    assert found.alone_load == 1.0
+
+
+def test_a_server_that_answers_at_once_has_no_cost() -> None:
+    test = make_test(target=Target(kind="null", pace_ms=1.0))
+    assert read_measured(test.id) is None
+    assert selectors.tests_with_a_knee() == []

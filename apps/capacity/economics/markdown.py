@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 
+from django.conf import settings
+
 from apps.capacity.economics.memo import Memo
 from apps.capacity.economics.words import day
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#|!~&])")
+_SPECIAL = re.compile(r"([\\`*_\[\]<>#|~&])")
 _SPACES = re.compile(r"\s+")
 
 
@@ -15,7 +17,7 @@ def memo_markdown(memo: Memo) -> str:
     """CommonMark with a GFM table."""
     parts = [
         f"# {escape(memo.title)}",
-        f"{day(memo.made_on)}",
+        f"{day(memo.made_on)}, amounts in {settings.CURRENCY}",
         f"**{escape(memo.recommendation)}**",
         _list(memo.because),
         "## What would reverse it",

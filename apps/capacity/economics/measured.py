@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -34,8 +34,8 @@ class Measured:
     plan: Plan
     load: float  # the highest that kept the promises, where the throughput was measured
     made: Throughput
-    # At the ends of the knee's 95 % interval, between the loads that were measured; None: it has
-    # none, or too few loads were measured to read it off.
+    # Within the knee's 95 % interval, on straight lines between the loads that were measured; None:
+    # it has no interval, or too few loads were measured to read them off.
     least: Throughput | None
     most: Throughput | None
     alone: Alone | None  # at the lightest load
@@ -148,17 +148,23 @@ def _by_load(rows: Sequence[tuple[LoadPoint, Figures]]) -> dict[float, list[Figu
 def _ends(
     by_load: dict[float, list[Figures]], knee: Knee, made: Throughput
 ) -> tuple[Throughput | None, Throughput | None]:
-    if knee.load_low is None or knee.load_high is None or len(by_load) < 2:
+    """The least and the most within the interval: beyond the knee a throughput may fall again.
+
+    What was measured at the knee is taken with them, for that may lie below the interval.
+    """
+    low, high = knee.load_low, knee.load_high
+    if low is None or high is None or len(by_load) < 2:
         return None, None
-    low, high = (_at(by_load, end) for end in (knee.load_low, knee.load_high))
-    # What was measured at the knee is within its own interval.
-    return (
-        Throughput(
-            min(low.input_per_s, made.input_per_s), min(low.output_per_s, made.output_per_s)
-        ),
-        Throughput(
-            max(high.input_per_s, made.input_per_s), max(high.output_per_s, made.output_per_s)
-        ),
+    inner = [load for load in by_load if low < load < high]
+    within = [made, *(_at(by_load, load) for load in (low, high, *inner))]
+    return _extreme(within, min), _extreme(within, max)
+
+
+def _extreme(
+    within: Sequence[Throughput], which: Callable[[Sequence[Fraction]], Fraction]
+) -> Throughput:
+    return Throughput(
+        which([each.input_per_s for each in within]), which([each.output_per_s for each in within])
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
 
+from apps.capacity.economics.booked import Booked
 from apps.capacity.economics.breaking_even import Ownership
 from apps.capacity.economics.choices import Choices, Kind
 from apps.capacity.economics.costing import Costs, ownership
@@ -274,7 +275,7 @@ def _facts(costs: Costs, today: date) -> Iterator[Fact]:
         booked = costs.booked
         yield Fact(
             "Booked at this upstream",
-            f"{tokens(booked.tokens)} tokens, {booked.sums.calls:,} calls",
+            f"{tokens(booked.tokens)} tokens, {_calls(booked)}",
             "booked",
             f"the ledger at {booked.upstream}, {booked.days_words}, {rounded(booked.hours)} hours; "
             f"{percent(costs.rows[-1].usage.share)} of the tokens written that the knee makes",
@@ -367,6 +368,11 @@ def _by_use(costs: Costs) -> str:
         for row, cost in known
         if cost is not None
     )
+
+
+def _calls(booked: Booked) -> str:
+    calls = booked.sums.calls
+    return "1 call" if calls == 1 else f"{calls:,} calls"
 
 
 def _named(price: ListPrice) -> str:

@@ -48,7 +48,7 @@ def percent(share: Fraction | float | None) -> str:
         return "–"
     if 0 < share < Fraction(1, 1000):
         return f"< 0.1{_PERCENT}"
-    return f"{100 * float(share):.{0 if share >= Fraction(1, 10) else 1}f}".removesuffix(".0") + (
+    return f"{100 * float(share):,.{0 if share >= Fraction(1, 10) else 1}f}".removesuffix(".0") + (
         _PERCENT
     )
 

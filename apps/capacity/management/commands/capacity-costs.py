@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from apps.capacity.economics.selectors import read_measured, tests_with_a_knee
 from apps.capacity.economics.services import measured_price, set_measured_price
 from apps.capacity.economics.words import money, percent, rounded, tokens
 from apps.capacity.errors import PlanInvalid
+from apps.documents.management.terminal import printable
 
 WRONG_USE = 2
 _APIS = 5
@@ -55,7 +57,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         costs = _compute(options)
         for line in _lines(costs):
-            self.stdout.write(line)
+            self.stdout.write(printable(line.replace("\xa0", " "), sys.stdout))
         if options["memo"]:
             memo = write_memo(costs, today=timezone.now().date())
             options["memo"].write_text(memo_markdown(memo), encoding="utf-8")
