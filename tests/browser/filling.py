@@ -23,6 +23,7 @@ from apps.retrieval.selectors import active_index
 from apps.tenants.models import Invitation, Membership, Role, Tenant, User
 from apps.tenants.scope import tenant_scope
 from apps.tenants.tokens import hash_token
+from tests.capacity.factories import make_point, make_records, make_test
 from tests.cast import make_user
 from tests.world import Arguments, furnish
 
@@ -57,7 +58,17 @@ def fill(tenant: Tenant, *, manager: User) -> Arguments:
         _conversations(tenant, manager, named)
         _runs(tenant, named)
     _calls(tenant, manager, uuid.UUID(str(named["conversation_id"])))
-    return named
+    return {**named, **_load_tests(manager)}
+
+
+def _load_tests(user: User) -> Arguments:
+    """One that found its knee, and others that did not, or have not ended."""
+    done = make_test(user=user, loads=(0.5, 1.0, 2.0, 4.0), repeats=2)
+    make_point(done, 4.0, repeat=2, records=make_records(4.0, failed=6, seed=2))
+    make_test(name=LONG_NAME * 2, state="failed", error_code="target_down", with_points=False)
+    progress = {"purpose": "knee", "load": 2.8, "repeat": 0, "done": 9, "of": 20}
+    make_test(name="Under way", state="running", knee=None, progress=progress, loads=(1.0,))
+    return {"loadtest_id": done.id, "point_number": done.points.count() - 1}
 
 
 def _people(tenant: Tenant, manager: User) -> None:

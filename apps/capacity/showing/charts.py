@@ -254,7 +254,7 @@ def _powers(low: float, high: float, words: Callable[[float], str]) -> list[tupl
         inside = [mark for mark in marks if low * 0.999 <= mark <= high * 1.001]
         if len(inside) <= _TICKS_MAX:
             break
-    return [(mark, words(mark)) for mark in inside[:: max(1, len(inside) // _TICKS_MAX)]]
+    return [(mark, words(mark)) for mark in inside[:: -(-len(inside) // _TICKS_MAX) or 1]]
 
 
 def _steps(

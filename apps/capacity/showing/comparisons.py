@@ -183,4 +183,4 @@ def _knees(named: Sequence[tuple[str, Whole]], *, comparable: bool) -> str:
             f"{figure(best[0])} against {', '.join(figure(each[0]) for each in known[1:])}, "
             "and the intervals do not overlap."
         )
-    return "The knees' intervals overlap: by these measurements none serves more than the others."
+    return "The knees’ intervals overlap: by these measurements none serves more than the others."

@@ -17,15 +17,15 @@ LOADS_MAX_CHARS = 400
 _LOADS_MOST = 50
 _LOAD_HIGHEST = 100_000.0
 _ARRIVALS = (
-    ("poisson", "Requests a second, at random (Poisson)"),
+    ("poisson", "Requests a second (Poisson)"),
     ("constant", "Requests a second, evenly"),
-    ("closed", "Requests at a time (closed loop)"),
-    ("trace", "As in the trace, so many times as fast"),
+    ("closed", "Requests at a time"),
+    ("trace", "The trace’s own times"),
 )
 _MODES = (
-    ("sweep+knee", "Measure each load, then search for the knee between them"),
-    ("sweep", "Measure each load only"),
-    ("knee", "Search for the knee only"),
+    ("sweep+knee", "Each load, then the knee"),
+    ("sweep", "Each load only"),
+    ("knee", "The knee only"),
 )
 
 

@@ -25,7 +25,7 @@ from apps.tenants.money import MICROS
 ALL_TENANTS = "all"
 TRACE_BYTES_MAX = 10 * 2**20
 _WORKLOADS = (
-    ("synthetic", "Made up, of lengths around a mean"),
+    ("synthetic", "Made up, around a mean length"),
     ("trace", "A trace: lengths and times out of a file"),
     ("ledger", "Lengths as an organisation's own answers had"),
 )
@@ -91,13 +91,21 @@ class LoadTestForm(PlanForm):
         label="Prompt tokens, mean", min_value=1, max_value=1_000_000, initial=100, required=False
     )
     prompt_stdev = forms.FloatField(
-        label="their standard deviation", min_value=0, max_value=1e6, initial=20, required=False
+        label="Prompt tokens, standard deviation",
+        min_value=0,
+        max_value=1e6,
+        initial=20,
+        required=False,
     )
     output_mean = forms.IntegerField(
         label="Answer tokens, mean", min_value=1, max_value=1_000_000, initial=16, required=False
     )
     output_stdev = forms.FloatField(
-        label="their standard deviation", min_value=0, max_value=1e6, initial=4, required=False
+        label="Answer tokens, standard deviation",
+        min_value=0,
+        max_value=1e6,
+        initial=4,
+        required=False,
     )
     trace = forms.FileField(
         label="Trace",

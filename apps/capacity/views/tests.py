@@ -56,9 +56,15 @@ def test(request: HttpRequest, loadtest_id: uuid.UUID) -> HttpResponse:
 @require_GET
 @ops_page
 def test_state(request: HttpRequest, loadtest_id: uuid.UUID) -> HttpResponse:
-    """How far it is, and what was measured so far; asks for the whole page once it has ended."""
+    """How far it is; asks for the whole page once it has ended.
+
+    `?points=` is how many are shown: where there are more, the figures come too.
+    """
     found = find(loadtest_id)
-    response = render(request, "capacity/_test_live.html", shown(found))
+    context = shown(found)
+    known = request.GET.get("points", "")
+    context["in_passing"] = known != str(len(context["whole"].points))
+    response = render(request, "capacity/_test_progress.html", context)
     if found.state not in UNFINISHED:
         response["HX-Refresh"] = "true"
     return response
