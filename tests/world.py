@@ -34,6 +34,8 @@ from apps.documents.models import (
 from apps.documents.services import open_batch, receive_upload
 from apps.evals.models import (
     Alert,
+    AnswerResult,
+    AnswerRun,
     EvalRun,
     Label,
     LabelledQuestion,
@@ -176,6 +178,18 @@ def _evals(tenant: Tenant, user: User, document: Document, answer: Message) -> A
     ]
     for run in runs:
         RunQuestion.objects.create(tenant=tenant, run=run, question=question)
+    gate = AnswerRun.objects.create(
+        tenant=tenant,
+        set_id=labelled.id,
+        collection_id=document.collection_id,
+        alias="large",
+        candidate={},
+        in_force={},
+        fingerprint="0" * 64,
+        sample=1,
+        budgets={},
+    )
+    AnswerResult.objects.create(tenant=tenant, run=gate, question=question)
     Feedback.objects.create(tenant=tenant, message=answer, user=user, thumb=1)
     folder = Folder.objects.create(tenant=tenant, user=user, name="Work")
     share = Share.objects.create(

@@ -10,6 +10,7 @@ EvalsError
 ├── NothingToMeasure     the set has no question with a label or without an answer
 ├── FolderUnreadable     a folder is not in BEIR layout, or a line of it is broken
 ├── ProposalDone         somebody has reviewed the proposal already
+├── GateImpossible       a route has nothing to be compared with, or the wish is not sound
 └── PlaceGone            a document or passage was deleted or cut anew meanwhile
 """
 
@@ -61,3 +62,7 @@ class NothingToMeasure(EvalsError):
 
 class FolderUnreadable(EvalsError):
     code = "folder_unreadable"
+
+
+class GateImpossible(EvalsError):
+    code = "gate_impossible"

@@ -342,3 +342,106 @@ class TuneRun(models.Model):
 
     def __str__(self) -> str:
         return f"curve {self.id}"
+
+
+class AnswerRun(models.Model):
+    """A gate: a candidate and what is in force answer the same questions. No text of a tenant."""
+
+    class State(models.TextChoices):
+        WAITING = "waiting", "Waiting"
+        RUNNING = "running", "Running"
+        DONE = "done", "Done"
+        FAILED = "failed", "Failed"
+        CANCELLED = "cancelled", "Cancelled"
+
+    class Verdict(models.TextChoices):
+        NONE = "", "None yet"
+        PASSED = "passed", "Passed"
+        FAILED = "failed", "Failed"
+        UNDECIDED = "undecided", "Too few questions to tell"
+        OUTDATED = "outdated", "What it was compared with is no longer in force"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    tenant = models.ForeignKey(Tenant, models.CASCADE, db_index=False)
+    # No reference: the figures outlive the set, the route and the model, and say what they were of.
+    set_id = models.UUIDField()
+    collection_id = models.UUIDField()
+    alias = models.CharField(max_length=100)
+    # {"route": id, "upstream": name, "url": address, "serving": fields of `Serving`}, each.
+    candidate = models.JSONField()
+    in_force = models.JSONField()
+    fingerprint = models.CharField(max_length=64)  # of the candidate's serving
+    chosen = ArrayField(models.UUIDField(), default=list)  # questions, drawn when it was started
+    sample = models.PositiveIntegerField()
+    seed = models.PositiveIntegerField(default=0)
+    budgets = models.JSONField()  # as `judging.Budgets` has them
+    probe = models.JSONField(default=list)  # cells of the needle grid; empty: no probe
+    needles = models.JSONField(default=list)  # [{"cell": n, "in_force": bool, "candidate": bool}]
+    conditions = models.JSONField(default=dict)  # versions of prompts, pipeline and search
+    state = models.CharField(max_length=9, choices=State, default=State.WAITING)
+    verdict = models.CharField(max_length=9, choices=Verdict, blank=True)
+    fence = models.PositiveIntegerField(default=0)
+    lease_expires_at = models.DateTimeField(null=True)
+    attempt = models.PositiveSmallIntegerField(default=0)
+    error_code = models.CharField(max_length=60, blank=True)
+    done = models.PositiveIntegerField(default=0)
+    total = models.PositiveIntegerField(default=0)
+    figures = models.JSONField(default=dict)  # rows as `judging.Row` has them, and the grid
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["tenant", "id"], name="answer_run_tenant_id"),
+            models.CheckConstraint(
+                condition=models.Q(state__in=["waiting", "running", "done", "failed", "cancelled"]),
+                name="answer_run_state",
+            ),
+        ]
+        indexes: ClassVar = [
+            # All gates, newest first, for operations.
+            models.Index(fields=["-created_at"], name="answer_run_newest"),
+            # The next one to work on, of all tenants.
+            models.Index(
+                fields=["created_at"],
+                name="answer_run_next",
+                condition=models.Q(state__in=["waiting", "running"]),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"gate {self.id}"
+
+
+class AnswerResult(models.Model):
+    """What both made of one question. Written one by one: a killed run goes on from there."""
+
+    id = models.BigAutoField(primary_key=True)
+    tenant = models.ForeignKey(Tenant, models.CASCADE, db_index=False)
+    run = models.ForeignKey(
+        AnswerRun, models.DO_NOTHING, related_name="results", db_constraint=False, db_index=False
+    )
+    question = models.ForeignKey(
+        LabelledQuestion, models.DO_NOTHING, db_constraint=False, db_index=False
+    )
+    slices = ArrayField(models.CharField(max_length=80), default=list)  # kind/name
+    # {"in_force": {metric: value}, "candidate": {…}}
+    scores = models.JSONField(default=dict)
+    # The answers themselves, and what they took: {side: {"text", "kind", "cited", "ms", …}}.
+    answers = models.JSONField(default=dict)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["tenant", "run", "question"], name="answer_result_once"
+            ),
+        ]
+        indexes: ClassVar = [
+            # Deleting a question cascades here.
+            models.Index(fields=["tenant", "question"], name="answer_result_question"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.question_id} in {self.run_id}"

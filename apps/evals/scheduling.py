@@ -16,6 +16,8 @@ from django.utils import timezone
 from apps.documents.jobs import UNFINISHED as UNFINISHED_DOCUMENTS
 from apps.documents.models import Document, DocumentState
 from apps.evals import claims
+from apps.evals.answering import claims as answer_claims
+from apps.evals.answering.starting import ANSWER_NEXT
 from apps.evals.configuration import changes, describe
 from apps.evals.models import EvalRun, LabelledSet, RunQuestion
 from apps.evals.questions import measurable
@@ -36,6 +38,8 @@ def wake_for_runs() -> None:
     """Messages are lost with the broker, and leases run out with their worker."""
     if claims.is_due():
         wake(RUN_NEXT)
+    if answer_claims.is_due():
+        wake(ANSWER_NEXT)
 
 
 def start_due_runs(now: datetime | None = None) -> list[EvalRun]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from celery import shared_task
 
 from apps.evals import live_alerts, running, scheduling
+from apps.evals.answering.starting import ANSWER_NEXT
+from apps.evals.answering.working import answer_next
 from apps.evals.tuning import jobs as tuning
 from apps.evals.tuning.working import tune_next
 from worker.tasks import QuietTask
@@ -13,6 +15,11 @@ from worker.tasks import QuietTask
 @shared_task(base=QuietTask, name=running.RUN_NEXT)
 def run_next_task() -> None:
     running.run_next()
+
+
+@shared_task(base=QuietTask, name=ANSWER_NEXT)
+def answer_next_task() -> None:
+    answer_next()
 
 
 @shared_task(base=QuietTask, name="evals.sweep")

@@ -28,6 +28,7 @@ WITHOUT_A_LOCK = {
     "tenants_limit": "figures; read wherever a limit is held",
     "evals_evalrun": "workers choose between the tenants; figures and identifiers",
     "evals_runquestion": "figures and identifiers; the question itself is under a lock",
+    "evals_answerrun": "workers choose between the tenants; figures, names of models",
     "evals_tunerun": "workers choose between the tenants; figures",
     "evals_alert": "figures, read by operations across tenants",
     "documents_idempotencykey": "hashes, and answers without what their documents are called",
