@@ -13,6 +13,7 @@ from django.db import connections
 from playwright.sync_api import Browser, BrowserContext
 from pytest_django import DjangoDbBlocker
 
+from apps.capacity.catalogue.seeding import seed_catalogue
 from apps.tenants.models import Membership, Role, Tenant, User
 from tests.browser.filling import fill
 from tests.cast import make_user, signed_in
@@ -87,6 +88,7 @@ def _furnish() -> tuple[Arguments, dict[str, str]]:
     Membership.objects.create(tenant=acme, user=people["manager"], role=Role.TENANT_MANAGER)
     Membership.objects.create(tenant=acme, user=people["member"], role=Role.MEMBER)
     world = fill(acme, manager=people["manager"])
+    seed_catalogue()  # an earlier module's `_empty` took what migrating put there
     return world, {who: _session(person) for who, person in people.items()}
 
 
