@@ -160,11 +160,13 @@ def test_speculation_is_measured_or_computed_and_says_when_it_backfires() -> Non
 
     assert gain(None).value is None  # type: ignore[attr-defined]
     assert "Measure" in gain(Draft(TINY)).verdict  # type: ignore[attr-defined]
-    perfect, bad = gain(Draft(TINY, 4, 1.0)), gain(Draft(TINY, 4, 0.01))
+    perfect, bad = gain(Draft(TINY, 4, 1.0), 8), gain(Draft(TINY, 4, 0.01), 8)
     assert 4 < perfect.value.value <= 5  # type: ignore[attr-defined]
     assert bad.value.value < 1  # type: ignore[attr-defined]
     assert "come free" in gain(Draft(TINY), 8).verdict  # type: ignore[attr-defined]
-    assert "backfires" in gain(Draft(TINY), 256).verdict  # type: ignore[attr-defined]
+    assert "cost time" in gain(Draft(TINY), 256).verdict  # type: ignore[attr-defined]
+    slower = gain(Draft(TINY, 4, 0.9), 256)
+    assert slower.value.value < gain(Draft(TINY, 4, 0.9), 8).value.value  # type: ignore[attr-defined]
 
 
 def test_full_memory_asks_for_a_smaller_kv_cache() -> None:

@@ -7,32 +7,20 @@ the gain says "measure". None is a maker's promise.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from apps.capacity.arithmetic.decoding import decode
 from apps.capacity.arithmetic.derived import Derived, figure, given, quantity
 from apps.capacity.arithmetic.fitting import fit
 from apps.capacity.arithmetic.memory import kv_bytes
 from apps.capacity.arithmetic.prefilling import prefill
+from apps.capacity.planning.gaining import Gain
 from apps.capacity.planning.inputs import PlanInputs
 from apps.capacity.planning.saying import digits, say_ms
 from apps.capacity.planning.serving import Load, serve
 from apps.capacity.planning.sizing import deployment_of
+from apps.capacity.planning.speculating import speculation
 
-_MOST_BATCH = 4096  # more sequences at a time than engines take
 _BLOCK_TOKENS = 16  # vLLM's blocks of the KV cache, its default
-
-
-@dataclass(frozen=True, slots=True)
-class Gain:
-    """One technique. `value` None: only a measurement tells."""
-
-    name: str
-    what: str  # it does, in plain words
-    value: Derived | None
-    verdict: str  # what it means for this plan
-    backfires: str
-    reverses: str  # what would turn the verdict round, with its threshold
 
 
 def gains_of(inputs: PlanInputs, load: Load) -> list[Gain]:
@@ -43,7 +31,7 @@ def gains_of(inputs: PlanInputs, load: Load) -> list[Gain]:
         _batching,
         _paging,
         _prefixes,
-        _speculation,
+        speculation,
         _disaggregation,
     )
     return [gain(inputs, load) for gain in each]
@@ -159,124 +147,6 @@ def _prefixes(inputs: PlanInputs, load: Load) -> Gain:
         "Reuse of less than 5 %: then the time saved is below "
         f"{max(most * 0.05, 0.1):.1f} % of a machine's.",
     )
-
-
-def _speculation(inputs: PlanInputs, load: Load) -> Gain:
-    """Leviathan et al. 2023: (1 - a^(g+1)) / ((1 - a) (g c + 1)) times as fast, where a step that
-    checks g + 1 tokens takes no longer than one that writes one."""
-    draft = inputs.draft
-    what = "A small model guesses some tokens ahead, and the large one checks them in one step."
-    backfires = (
-        "Checking costs multiplications: at large batches, where those are the limit, it makes "
-        "everything slower. Guesses on unusual text (another language, code) are often wrong. The "
-        "draft model takes memory."
-    )
-    room = _room_for_guesses(inputs, load)
-    if draft is None:
-        return Gain(
-            "Speculative decoding",
-            what,
-            None,
-            f"Measure: name a draft model and the share of its guesses that is accepted. {room}",
-            backfires,
-            "An acceptance that has been measured on one's own questions.",
-        )
-    cost = _draft_cost(inputs, load)
-    needed = _least_acceptance(draft.tokens, cost)
-    if draft.acceptance is None:
-        return Gain(
-            "Speculative decoding",
-            what,
-            None,
-            f"Measure the acceptance: below {needed:.0%} it makes answers slower. {room}",
-            backfires,
-            f"A measured acceptance below {needed:.0%}.",
-        )
-    speed = _speed(draft.acceptance, draft.tokens, cost)
-    value = Derived(
-        speed,
-        "times as fast",
-        "(1 − a^(g + 1)) ÷ ((1 − a) × (g × c + 1)) = "
-        f"(1 − {draft.acceptance:g}^{draft.tokens + 1}) ÷ ((1 − {draft.acceptance:g}) × "
-        f"({draft.tokens} × {figure(cost)} + 1))",
-        (
-            given("a, guesses that are accepted", f"{draft.acceptance:.0%}", "", "typed"),
-            given("g, guesses at a time", draft.tokens, note="typed"),
-            given("c, a step of the draft ÷ a step of the model", cost, note=draft.shape.name),
-        ),
-        "Leviathan et al. 2023. Holds where a step that checks several tokens takes no longer than "
-        "one that writes one.",
-        "at most",
-    )
-    return Gain(
-        "Speculative decoding",
-        what,
-        value,
-        room,
-        backfires,
-        f"An acceptance below {needed:.0%}, or a batch that leaves no room for the checks.",
-    )
-
-
-def _room_for_guesses(inputs: PlanInputs, load: Load) -> str:
-    """Whether the checks come free at the planned batch: they multiply more, and read no more."""
-    guesses, batch = (inputs.draft.tokens if inputs.draft else 4) + 1, max(1, load.batch)
-    most = _free_batch(inputs, guesses)
-    mixture = " A mixture of experts reads more experts for them." if inputs.shape.experts else ""
-    if most is None:
-        return f"Reading memory limits every batch, so that the checks come free.{mixture}"
-    words = f"{guesses} tokens of each sequence a step reach the limit of multiplying at a batch of"
-    if batch < most:
-        return f"The checks come free at the planned batch of {batch}: {words} {most:,}.{mixture}"
-    return f"It backfires at the planned batch of {batch}: {words} {most:,}.{mixture}"
-
-
-def _free_batch(inputs: PlanInputs, guesses: int) -> int | None:
-    """The least batch whose operations for each byte, `guesses` times, reach the chip's ridge."""
-    deployment, context = deployment_of(inputs), round(inputs.demand.held_tokens)
-
-    def is_free(batch: int) -> bool:
-        found = decode(deployment, batch=batch, context_tokens=context)
-        return found.intensity.value * guesses < found.ridge.value
-
-    low, high = 0, 1
-    while is_free(high):
-        low, high = high, high * 2
-        if high > _MOST_BATCH:
-            return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if is_free(middle) else (low, middle)
-    return high
-
-
-def _draft_cost(inputs: PlanInputs, load: Load) -> float:
-    """A step of the draft model, one token of each sequence, over a step of the model."""
-    if inputs.draft is None:
-        return 0.0
-    batch, context = max(1, load.batch), round(inputs.demand.held_tokens)
-    drafting = deployment_of(replace(inputs, shape=inputs.draft.shape))
-    small = decode(drafting, batch=batch, context_tokens=context).step_ms.value
-    large = decode(deployment_of(inputs), batch=batch, context_tokens=context).step_ms.value
-    return small / large
-
-
-def _speed(acceptance: float, guesses: int, cost: float) -> float:
-    if acceptance >= 1:
-        return (guesses + 1) / (guesses * cost + 1)
-    kept: float = (1 - acceptance ** (guesses + 1)) / (1 - acceptance)
-    return kept / (guesses * cost + 1)
-
-
-def _least_acceptance(guesses: int, cost: float) -> float:
-    """Where it breaks even; the speed grows with the acceptance. 1: it never does."""
-    if _speed(1.0, guesses, cost) <= 1:
-        return 1.0
-    low, high = 0.0, 1.0
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _speed(middle, guesses, cost) < 1 else (low, middle)
-    return high
 
 
 def _disaggregation(inputs: PlanInputs, load: Load) -> Gain:

@@ -230,8 +230,8 @@ def _break_even(inputs: PlanInputs, load: Load, hour: HourPrice, api: ListedPric
     never = ""
     if low is None:
         never = (
-            "Own GPUs never cost less at these prices, whatever the volume: even a machine that is "
-            f"always as busy as planned costs more than the same requests at {api.label}."
+            "Own GPUs never cost less at these prices, whatever the volume: even machines that "
+            f"your peak fills cost more than the same requests at {api.label}."
         )
     return BreakEven(api, hour, low, high, never)
 

@@ -7,7 +7,8 @@ from urllib.parse import urlencode
 
 from apps.capacity.planning.choosing import Choice, choose
 from apps.capacity.planning.fleet import Fleet, fleet_for
-from apps.capacity.planning.gains import Gain, gains_of
+from apps.capacity.planning.gaining import Gain
+from apps.capacity.planning.gains import gains_of
 from apps.capacity.planning.inputs import PlanInputs
 from apps.capacity.planning.ladder import Ladder, ladder_of
 from apps.capacity.planning.money import Money, money_for
