@@ -182,7 +182,7 @@ def _mix(choices: Choices, booked: Booked | None) -> tuple[Mix, str]:
 
 def _usages(costs: Costs) -> list[Usage]:
     choices, booked = costs.choices, costs.booked
-    shares = [*SHARES] if choices.busy in SHARES else [*SHARES, choices.busy]
+    shares = sorted({*SHARES, choices.busy}, reverse=True)
     known = [Usage(percent(share), share, share) for share in shares]
     if booked is None:
         return [*known, Usage("The ledger’s", None, None, is_ledger=True)]

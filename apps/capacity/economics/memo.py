@@ -82,7 +82,7 @@ def _recommend(costs: Costs) -> tuple[str, list[str]]:
     own = costs.planned
     busy = percent(costs.choices.busy)
     full = (
-        f"A million tokens of the measured mix cost {money(own.full_micros_per_mtok)} on a machine "
+        f"A million tokens in this mix cost {money(own.full_micros_per_mtok)} on a machine "
         f"that is {busy} busy"
     )
     if api is None or price is None:

@@ -111,7 +111,7 @@ def set_price(request: HttpRequest) -> HttpResponse:
         "read_micros": cost_per_mtok(choices.hour.micros, price.input_tokens_per_s),
         "written_micros": cost_per_mtok(choices.hour.micros, price.output_tokens_per_s),
         "share": share,
-        "shares": [*SHARES] if choices.busy in SHARES else [*SHARES, choices.busy],
+        "shares": sorted({*SHARES, choices.busy}, reverse=True),
         "upstreams": upstream_names(),
         "query": asked.query,
         "kept": [(name, value) for name, value in request.GET.items() if name != "share"],
