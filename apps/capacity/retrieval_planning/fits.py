@@ -14,12 +14,12 @@ from typing import Literal
 
 import numpy as np
 
+from apps.capacity.loadtests.intervals import student_t
+
 Kind = Literal["exact", "hnsw"]
 LEAST_POINTS = 3  # sizes: with fewer, a line has no band
 TRUSTED_TIMES = 10.0  # beyond this multiple of the largest measured size, nothing is said
 _MOST = 1e12
-# Two-sided 95 % quantiles of Student's t by degrees of freedom; the last stands for all above.
-_T = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.1, 2.0)
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def fit(kind: Kind, points: Sequence[tuple[int, float]]) -> Fit | None:
     return Fit(
         kind, a, b, tuple(known), spread,
         ((covariance[0][0], covariance[0][1]), (covariance[1][0], covariance[1][1])),
-        _T[min(freedom, len(_T)) - 1],
+        student_t(freedom),
     )  # fmt: skip
 
 
