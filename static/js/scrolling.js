@@ -1,4 +1,4 @@
-// What can be scrolled sideways can be reached by the keyboard; what fits is no stop on the way.
+// What can be scrolled can be reached by the keyboard; what fits is no stop on the way.
 
 const SCROLLERS = ".table-wrap";
 let names = 0;
@@ -8,7 +8,11 @@ const watcher = new ResizeObserver((entries) => {
 });
 
 function settle(scroller) {
-  if (scroller.scrollWidth <= scroller.clientWidth) {
+  // Of heights a pixel may be lost in rounding.
+  const fits =
+    scroller.scrollWidth <= scroller.clientWidth &&
+    scroller.scrollHeight <= scroller.clientHeight + 1;
+  if (fits) {
     for (const name of ["tabindex", "role", "aria-labelledby"]) scroller.removeAttribute(name);
     return;
   }

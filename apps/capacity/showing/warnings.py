@@ -54,11 +54,14 @@ def _client(whole: Whole) -> Iterator[str]:
 def _caches(whole: Whole) -> Iterator[str]:
     flattered = [point for point in whole.points if point.is_flattered]
     if flattered and not whole.wants_prefixes:
-        most = max(point.prefix_share or 0.0 for point in flattered)
+        worst = max(flattered, key=lambda point: point.prefix_share or 0.0)
+        each = worst.figures.cached_tokens / max(worst.figures.complete, 1)
         yield (
-            f"The server took up to {figure(100 * most)} % of the prompts' tokens from its prefix "
-            f"cache, more than {figure(100 * CACHE_WARNING)} %, although no two prompts begin "
-            "alike: a part was not computed, and first tokens look faster than they are."
+            f"The server took up to {figure(100 * (worst.prefix_share or 0.0))} % of the prompts’ "
+            f"tokens from its prefix cache (about {figure(each)} of each prompt), more than "
+            f"{figure(100 * CACHE_WARNING)} %, although no two prompts begin alike: a part was not "
+            "computed, and first tokens look faster than they are. A chat template that all "
+            "prompts begin with is some tokens long; more than that is something else."
         )
 
 
