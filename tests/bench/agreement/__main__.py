@@ -1,8 +1,9 @@
 """`scripts/bench-agreement`: guidellm and our generator at the same servers, side by side.
 
 The servers are the double with known latencies, fixed and stalled at every tenth request, and the
-embedded engine. Both tools send the same lengths at the same rates, in turns (REPEATS, 4), so
-that both see what else the machine does; what each measured of each request is put together.
+embedded engine. Both tools send the same lengths at the same rates, in turns (REPEATS, 3); what
+each measured of each request is put together. A tap in front of the server writes down what went
+by: what two runs at an engine differ by is the engine's and the machine's, and shows there too.
 PART=double or PART=engine takes one of them.
 """
 
@@ -15,25 +16,38 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import numpy as np
 
 from apps.documents.management.terminal import table
-from tests.bench.agreement.sides import Load, Measured, guidellm, install, ours
+from tests.bench.agreement.sides import WARM_UP, Load, Measured, guidellm, install, ours
 
-REPEATS = int(os.environ.get("REPEATS") or 4)
+REPEATS = int(os.environ.get("REPEATS") or 3)
 PARTS = (os.environ.get("PART") or "double,engine").split(",")
 WITHIN = 0.05
 
 FIXED = {"first_s": 0.3, "gap_s": 0.02}
 STALLED = {**FIXED, "stall_every": 10, "stall_s": 0.6}
-AT_DOUBLE = Load("", "poisson", 4, 60, 100, 16)
+AT_DOUBLE = Load("", "poisson", 4, 30, 100, 16)
 AT_ENGINE = (
-    Load("engine, one at a time", "one at a time", 0, 10, 120, 32),
-    Load("engine, 0.5 requests/s", "constant", 0.5, 10, 120, 32),
+    Load("engine, one at a time", "one at a time", 0, 12, 120, 32),
+    Load("engine, 0.5 requests/s", "constant", 0.5, 12, 120, 32),
 )
+
+
+@dataclass(frozen=True)
+class Side:
+    """What one tool measured, and what went by on the wire meanwhile; milliseconds."""
+
+    ttft: list[float]
+    inter_token: list[float]
+    wire_ttft: list[float]
+    wire_inter_token: list[float]
+    failed: int = 0
+    lag_ms: float = 0.0  # of our generator, p99
 
 
 def main() -> None:
@@ -42,81 +56,100 @@ def main() -> None:
     rows: list[tuple[str, ...]] = []
     if "double" in PARTS:
         for name, known in (("double, fixed", FIXED), ("double, every tenth stalls", STALLED)):
-            rows += _rows(name, [_at_double(known) for _ in range(REPEATS)])
+            rows += _rows(name, [_at_double(known, turn) for turn in range(REPEATS)])
     if "engine" in PARTS:
-        with _engine() as url:
+        with _engine() as port:
             for load in AT_ENGINE:
-                turns = [(ours(load, url, n), guidellm(load, url)) for n in range(REPEATS)]
-                rows += _rows(load.name, turns)
+                rows += _rows(load.name, [_turn(load, port, turn) for turn in range(REPEATS)])
     _print(rows)
 
 
 def _print(rows: Sequence[tuple[str, ...]]) -> None:
-    head = ("server and load", "figure", "ours", "guidellm", "ours / guidellm", "", "from intended")
-    print("\nMilliseconds, p50 and p95; TTFT of both from the writing of the request")
-    print(*table([head, *rows], right=range(2, 5)), sep="\n")
-    outside = sum(row[5] == "outside" for row in rows)
-    print(f"\n{len(rows) - outside} of {len(rows)} figures within {WITHIN:.0%}")
+    head = ("server and load", "figure", "ours", "guidellm", "ratio")
+    wire = ("ours / wire", "guidellm / wire", "ratio of those", "")
+    print("\nMilliseconds; TTFT from the writing of the request; wire: what went by meanwhile")
+    print(*table([(*head, *wire), *rows], right=range(2, 8)), sep="\n")
+    outside = sum(row[-1] == "outside" for row in rows)
+    print(f"\n{len(rows) - outside} of {len(rows)} figures agree within {WITHIN:.0%} (last ratio)")
+    print(f"load {os.getloadavg()[0]:.1f} after")
 
 
-def _rows(name: str, turns: Sequence[tuple[Measured, Measured]]) -> Iterator[tuple[str, ...]]:
+def _rows(name: str, turns: Sequence[tuple[Side, Side]]) -> Iterator[tuple[str, ...]]:
     mine, theirs = (_together(side) for side in zip(*turns, strict=True))
-    count = f"{name} ({len(mine.ttft_ms)} and {len(theirs.ttft_ms)} requests"
-    count += f", {mine.failed} and {theirs.failed} failed)"
-    clients = [each.client for each, _ in turns if each.client]
-    if not all(client.is_trustworthy for client in clients):
-        lag = max(client.lag_p99_ms for client in clients)
-        count += f"; our generator was late: lag p99 {lag:.1f} ms"
-    intended = mine.intended_ttft_ms
-    for figure, own, other in (
-        ("TTFT", mine.ttft_ms, theirs.ttft_ms),
-        ("inter-token", mine.inter_token_ms, theirs.inter_token_ms),
+    count = f"{name}; {len(mine.ttft)} and {len(theirs.ttft)} requests"
+    count += f", {mine.failed} and {theirs.failed} failed; our lag p99 {mine.lag_ms:.1f} ms"
+    for figure, own, other, own_wire, other_wire in (
+        ("TTFT", mine.ttft, theirs.ttft, mine.wire_ttft, theirs.wire_ttft),
+        (
+            "inter-token",
+            *(mine.inter_token, theirs.inter_token),
+            *(mine.wire_inter_token, theirs.wire_inter_token),
+        ),
     ):
         for share in (50, 95):
-            pair = float(np.percentile(own, share)), float(np.percentile(other, share))
-            late = f"{np.percentile(intended, share):.2f}" if figure == "TTFT" else ""
-            ratio = pair[0] / pair[1]
-            verdict = "" if abs(ratio - 1) <= WITHIN else "outside"
-            told = (f"{pair[0]:.2f}", f"{pair[1]:.2f}", f"{ratio:.3f}", verdict, late)
-            yield (count, f"{figure} p{share}", *told)
+            told = [float(np.percentile(v, share)) for v in (own, other, own_wire, other_wire)]
+            against = told[0] / told[2], told[1] / told[3]
+            agreed = against[0] / against[1]
+            verdict = "" if abs(agreed - 1) <= WITHIN else "outside"
+            ratios = (f"{told[0] / told[1]:.3f}", *(f"{each:.3f}" for each in against))
+            pair = (f"{told[0]:.2f}", f"{told[1]:.2f}")
+            yield (count, f"{figure} p{share}", *pair, *ratios, f"{agreed:.3f}", verdict)
             count = ""
 
 
-def _together(parts: Sequence[Measured]) -> Measured:
-    return Measured(
-        [value for each in parts for value in each.ttft_ms],
-        [value for each in parts for value in each.inter_token_ms],
+def _together(parts: Sequence[Side]) -> Side:
+    return Side(
+        [value for each in parts for value in each.ttft],
+        [value for each in parts for value in each.inter_token],
+        [value for each in parts for value in each.wire_ttft],
+        [value for each in parts for value in each.wire_inter_token],
         sum(each.failed for each in parts),
-        [value for each in parts for value in each.intended_ttft_ms],
+        max(each.lag_ms for each in parts),
     )
 
 
-def _at_double(known: dict[str, float]) -> tuple[Measured, Measured]:
+def _turn(load: Load, port: int, turn: int) -> tuple[Side, Side]:
+    mine = _tapped(port, lambda url: ours(load, url, turn))
+    return mine, _tapped(port, lambda url: guidellm(load, url))
+
+
+def _at_double(known: dict[str, float], turn: int) -> tuple[Side, Side]:
     """A double each: which request stalls is counted from its first."""
-    with _double(known) as url:
-        mine = ours(AT_DOUBLE, url, seed=1)
-    with _double(known) as url:
-        return mine, guidellm(AT_DOUBLE, url)
+    with _double(known) as port:
+        mine = _tapped(port, lambda url: ours(AT_DOUBLE, url, turn))
+    with _double(known) as port:
+        return mine, _tapped(port, lambda url: guidellm(AT_DOUBLE, url))
+
+
+def _tapped(port: int, measure: Callable[[str], Measured]) -> Side:
+    command = (sys.executable, "-m", "tests.bench.agreement.tap", str(port))
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as tap:
+        assert tap.stdout is not None
+        told = measure(f"http://127.0.0.1:{int(tap.stdout.readline())}")
+        wire = json.loads(tap.communicate()[0])[WARM_UP:]
+    lag_ms = told.client.lag_p99_ms if told.client else 0.0
+    firsts, between = [each[0] for each in wire], [each[1] for each in wire]
+    return Side(told.ttft_ms, told.inter_token_ms, firsts, between, told.failed, lag_ms)
 
 
 @contextmanager
-def _double(known: dict[str, float]) -> Iterator[str]:
+def _double(known: dict[str, float]) -> Iterator[int]:
     command = (sys.executable, "-m", "tests.capacity.load.double", json.dumps(known))
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as double:
         assert double.stdout is not None
-        yield f"http://127.0.0.1:{int(double.stdout.readline())}"
+        yield int(double.stdout.readline())
         double.kill()
 
 
 @contextmanager
-def _engine() -> Iterator[str]:
+def _engine() -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = (sys.executable, "-m", "ragsite.stack.engine", "--port", str(port))
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as engine:
         try:
             _wait(f"http://127.0.0.1:{port}/health")
-            yield f"http://127.0.0.1:{port}"
+            yield port
         finally:
             engine.terminate()
 

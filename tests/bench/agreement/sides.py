@@ -49,7 +49,6 @@ class Measured:
     ttft_ms: list[float]
     inter_token_ms: list[float]
     failed: int
-    intended_ttft_ms: list[float]  # ours alone
     client: Client | None = None
 
 
@@ -88,7 +87,6 @@ def _of_records(event: Event, records: list[Record]) -> Measured:
         [(r.first_s - r.sent_s) * 1000 for r in complete if r.first_s and r.sent_s is not None],
         [value for each in complete if (value := tpot_ms(each)) is not None],
         figures.failed,
-        [(r.first_s - r.intended_s) * 1000 for r in complete if r.first_s],
         figures.client,
     )
 
@@ -146,7 +144,6 @@ def _of_report(report: dict[str, object]) -> Measured:
         [each["time_to_first_token_ms"] for each in good],
         [each["inter_token_latency_ms"] for each in good],
         len(requests["errored"]) + len(requests["incomplete"]),
-        [],
     )
 
 
