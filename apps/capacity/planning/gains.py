@@ -73,8 +73,8 @@ def _batching(inputs: PlanInputs, load: Load) -> Gain:
 def _batching_reverses(alone: Load, output_mean: float) -> str:
     stay_s = (alone.prefill_ms.value + output_mean * alone.tpot_ms.value) / 1000
     return (
-        f"Fewer than {digits(60 / stay_s)} requests a minute: then the next comes when "
-        "the last has ended, and there is nothing to do side by side."
+        f"Fewer than {digits(60 / stay_s)} requests a minute (60 s ÷ the time of one alone): then "
+        "the next comes when the last has ended, and there is nothing to do side by side."
     )
 
 
@@ -189,6 +189,7 @@ def _disaggregation_reverses(load: Load, kv_bytes_of_prompt: float) -> str:
     prefill_s = load.prefill_ms.value / 1000
     slow = kv_bytes_of_prompt / max(prefill_s, 1e-9) / 1e9
     return (
-        f"A link slower than {digits(slow)} GB/s: then handing over takes longer than reading the "
-        "prompt again; or slices of prefill that keep the promise on one machine."
+        f"A link slower than {digits(slow)} GB/s (KV of a mean prompt ÷ the time to read it): then "
+        "handing over takes longer than reading the prompt again. Or slices of prefill "
+        "that keep the promise on one machine."
     )

@@ -81,7 +81,7 @@ def speculation(inputs: PlanInputs, load: Load) -> Gain:
 def _value(draft: Draft, costs: _Costs) -> Derived | None:
     accepted = draft.acceptance
     if accepted is None:
-        return None
+        return _break_even(costs, draft)
     return Derived(
         costs.speed(accepted),
         "times as fast",
@@ -102,6 +102,27 @@ def _value(draft: Draft, costs: _Costs) -> Derived | None:
     )
 
 
+def _break_even(costs: _Costs, draft: Draft) -> Derived | None:
+    least = costs.least_acceptance
+    if least is None:
+        return None
+    return Derived(
+        100 * least,
+        "% of guesses must be right",
+        "the a at which (1 − a^(g + 1)) ÷ (1 − a) = g × c + v = "
+        f"{costs.guesses} × {figure(costs.draft)} + {figure(costs.check)}",
+        (
+            given("g, guesses at a time", costs.guesses, note="typed"),
+            given(
+                "c, a step of the draft ÷ a step of the model", costs.draft, "", draft.shape.name
+            ),
+            given("v, a step that checks ÷ a step that writes", costs.check),
+        ),
+        "Leviathan et al. 2023, with what a check costs. With fewer, answers get slower.",
+        "at least",
+    )
+
+
 def _needed(draft: Draft | None, costs: _Costs | None) -> str:
     if draft is None or costs is None:
         return "Measure: name a draft model and the share of its guesses that is accepted. "
@@ -117,7 +138,7 @@ def _room(checked: int, batch: int, free: int | None) -> str:
     """Whether checks come free at the planned batch."""
     if free is None:
         return "Reading memory limits every batch, so that the checks come free."
-    words = f"{checked} tokens of each answer a step reach the limit of multiplying at a batch of"
+    words = f"{checked} tokens of each answer a step reach the chip's ridge (step 2) at a batch of"
     if batch < free:
         return f"The checks come free at the planned batch of {batch}: {words} {free:,}."
     return f"The checks cost time at the planned batch of {batch}: {words} {free:,}."
