@@ -95,6 +95,16 @@ def test_the_ledgers_use_is_tokens_over_what_the_knee_makes(
     assert "by tokens written" in page
 
 
+def test_more_than_the_knee_makes_is_said(ops: Client, cast: Cast, load_test: LoadTest) -> None:
+    book_tokens(cast, 1000, 100)
+    words = "More was booked than the knee makes"
+    assert words not in text_of(ops.get(PAGE, {"days": "90"}))
+    book_tokens(cast, 10**10, 10**9)
+    page = text_of(ops.get(PAGE, {"days": "90", "mix": "ledger"}))
+    assert words in page
+    assert "as in the ledger at engine, the last 90 days" in page
+
+
 def test_a_test_without_an_upstream_says_why_its_use_is_not_known(ops: Client) -> None:
     make_test(target=TARGET.model_copy(update={"upstream": ""}))
     assert "names no upstream of the gateway" in text_of(ops.get(PAGE))
