@@ -197,6 +197,27 @@ def test_the_part_of_a_running_test_is_no_whole_page(olga: Client) -> None:
     assertNotContains(response, "<html")
 
 
+def test_figures_come_again_only_where_there_are_more(olga: Client) -> None:
+    test = make_test(state="running", knee=None, loads=(1.0,), repeats=2)
+    state = reverse("capacity:test_state", args=[test.id])
+    assertNotContains(olga.get(f"{state}?points=2"), 'id="test-figures"')
+    for known in ("1", "", "x"):
+        response = olga.get(f"{state}?points={known}")
+        assertContains(response, 'id="test-figures" class="stack loose" hx-swap-oob="true"')
+
+
+def test_why_a_test_failed_is_said_in_words(olga: Client) -> None:
+    result = {"message": "Nobody answers at <127.0.0.1:9>."}
+    test = make_test(state="failed", error_code="target_down", knee=None, result=result)
+    assertContains(olga.get(page_of(test)), "Nobody answers at &lt;127.0.0.1:9&gt;.")
+
+
+@pytest.mark.parametrize("ended", ["out_of_time", "out_of_requests"])
+def test_a_plan_that_was_cut_short_says_so(olga: Client, ended: str) -> None:
+    test = make_test(result={"ended": ended})
+    assertContains(olga.get(page_of(test)), "Not all of the plan was done")
+
+
 def test_a_failed_test_says_why_and_keeps_what_it_measured(olga: Client) -> None:
     test = make_test(state="failed", error_code="target_down", knee=None, loads=(1.0,))
     response = olga.get(page_of(test))

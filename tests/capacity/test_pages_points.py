@@ -242,6 +242,15 @@ def test_a_point_whose_requests_were_not_kept_says_what_to_do(olga: Client) -> N
 
 
 @pytest.mark.django_db
+def test_what_the_server_counted_stands_beside(olga: Client) -> None:
+    counted = {"prefix_hit_share": 0.5, "queue_mean_ms": 12.3, "of_tomorrow": 1.0}
+    point = make_point(make_test(with_points=False), 1.0, server=counted, cached_share=None)
+    assertContains(olga.get(page_of(point)), "12.3 ms")
+    page = olga.get(reverse("capacity:test", args=[point.test_id]))
+    assertContains(page, "took up to 50 % of the prompts’ tokens from its prefix cache, more")
+
+
+@pytest.mark.django_db
 def test_codes_of_errors_are_text(olga: Client) -> None:
     record = a_record(outcome="failed", error_code="<b>x</b>", first_s=None, pieces_s=())
     point = make_point(make_test(with_points=False), 1.0, records=[record])

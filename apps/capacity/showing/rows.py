@@ -40,8 +40,10 @@ class Measured:
 
     @property
     def prefix_share(self) -> float | None:
-        """Of the prompts' tokens, those that the server took from its cache, as it reported."""
-        return self.figures.cached_share
+        """Of the prompts' tokens, those that the server took from its cache: as it told with its
+        answers or as its own counters grew meanwhile, whichever is more; None: it told nothing."""
+        told = (self.figures.cached_share, self.figures.server.get("prefix_hit_share"))
+        return max((each for each in told if each is not None and 0 <= each <= 1), default=None)
 
     @property
     def is_flattered(self) -> bool:

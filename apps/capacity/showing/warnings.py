@@ -55,10 +55,11 @@ def _caches(whole: Whole) -> Iterator[str]:
     flattered = [point for point in whole.points if point.is_flattered]
     if flattered and not whole.wants_prefixes:
         worst = max(flattered, key=lambda point: point.prefix_share or 0.0)
-        each = worst.figures.cached_tokens / max(worst.figures.complete, 1)
+        tokens = worst.figures.cached_tokens / max(worst.figures.complete, 1)
+        each = f" (about {figure(tokens)} of each prompt)" if tokens else ""
         yield (
             f"The server took up to {figure(100 * (worst.prefix_share or 0.0))} % of the prompts’ "
-            f"tokens from its prefix cache (about {figure(each)} of each prompt), more than "
+            f"tokens from its prefix cache{each}, more than "
             f"{figure(100 * CACHE_WARNING)} %, although no two prompts begin alike: a part was not "
             "computed, and first tokens look faster than they are. A chat template that all "
             "prompts begin with is some tokens long; more than that is something else."

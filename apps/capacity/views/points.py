@@ -9,6 +9,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from apps.capacity.selectors import find_point
+from apps.capacity.showing.counters import counter_rows
 from apps.capacity.showing.rows import figures_of, whole
 from apps.capacity.showing.timelines import READ_MAX, histogram, read_records, timeline
 from apps.capacity.showing.words import load_words
@@ -30,13 +31,14 @@ def point(request: HttpRequest, loadtest_id: uuid.UUID, point_number: int) -> Ht
     rows = _chosen(request.GET.get("rows", ""), ROWS, _ROWS_USUAL)
     first = _place(request.GET.get("first", ""))
     shown = timeline(records, first=first, rows=rows)
-    bins = histogram(records)
+    bins, figures = histogram(records), figures_of(found)
     context = {
         "test": found.test,
         "whole": each,
         "point": found,
-        "figures": figures_of(found),
+        "figures": figures,
         "load": load_words(found.load, found.arrivals),
+        "counters": counter_rows(figures) if figures else [],
         "timeline": shown,
         "rows": rows,
         "choices": ROWS,
