@@ -92,9 +92,9 @@ def lease_end() -> object:
     return Now() + timedelta(seconds=settings.JOB_LEASE_S)
 
 
-def renew(claim: Claim, progress: dict[str, Any]) -> bool:
-    """Hold on, and say how far it is; False where it is to be worked on no more."""
-    return claim.held().update(lease_expires_at=lease_end(), progress=progress) == 1
+def renew(claim: Claim, **fields: Any) -> bool:
+    """Hold on, with what is new; False where it is to be worked on no more."""
+    return claim.held().update(lease_expires_at=lease_end(), **fields) == 1
 
 
 def give_back(claim: Claim, *, pause_s: float = 0.0, code: str = "", **fields: Any) -> None:

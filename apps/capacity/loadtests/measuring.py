@@ -113,9 +113,8 @@ def measure(work: Work, step: Step, on_progress: OnProgress) -> None:
         kept = _keep(work, step, job, figures, _records(last, Path(folder)))
     if not kept:
         raise Halted(work.done)
-    if not claims.renew(work.claim, work.test.progress):
+    if not claims.renew(work.claim):
         raise Halted([*work.done, Done(step.purpose, step.load, figures)])
-    claims.give_back(work.claim)
 
 
 def _generate(
@@ -138,7 +137,7 @@ def _generate(
                 progress = follow(begun, told.progress if told else {}, point_s=point_s)
                 if on_progress(progress):
                     _cancel(work)
-                if not claims.renew(work.claim, progress):
+                if not claims.renew(work.claim, progress=progress):
                     is_stopping = True
                     generator.stop()
         except GeneratorFailed as exc:
@@ -169,8 +168,8 @@ def _cancel(work: Work) -> None:
 
 def _note_machine(work: Work) -> None:
     """Where the generator runs, and what else was at work there when the test began."""
-    conditions = {**work.test.conditions, "client": describe_machine()}
-    work.claim.held().update(conditions=conditions)
+    known = work.test.conditions if isinstance(work.test.conditions, dict) else {}
+    work.claim.held().update(conditions={**known, "client": describe_machine()})
 
 
 @transaction.atomic

@@ -36,7 +36,8 @@ def run_next() -> None:
     claim = claims.take()
     if claim is None:
         return
-    turn(claim)
+    if turn(claim):
+        claims.give_back(claim)
     if claims.is_due():
         wake(RUN_NEXT)
 
@@ -57,24 +58,30 @@ def run_here(
     """
     claim: Claim | None = Claim(test.id, test.fence, test.attempt)
     while claim is not None:
-        turn(claim, key=key, on_progress=on_progress)
+        # Held from point to point: a worker that took the next one would have no key.
+        while turn(claim, key=key, on_progress=on_progress):
+            pass
         claim = _next_claim(test)
     test.refresh_from_db()
     return test
 
 
-def turn(claim: Claim, *, key: str = "", on_progress: OnProgress = ignore_progress) -> None:
-    """Measure the next point of a test that was taken, or end it where there is none."""
+def turn(claim: Claim, *, key: str = "", on_progress: OnProgress = ignore_progress) -> bool:
+    """Measure the next point of a test that was taken, or end it where there is none.
+
+    True: a point was measured, and the test is still held.
+    """
     work = _read(claim, key)
     if work is None:
-        return
+        return False
     step = next_step(work.plan, work.done, elapsed_s=work.elapsed_s)
     if isinstance(step, End):
         result = result_of(work.plan, work.done, ended=step.reason)
         claims.end(claim, LoadTest.State.DONE, error_code="", result=result)
-        return
+        return False
     try:
         measure(work, step, on_progress)
+        return True
     except Halted as exc:
         _halt(replace(work, done=exc.done))
     except LoadTestError as exc:
@@ -84,6 +91,7 @@ def turn(claim: Claim, *, key: str = "", on_progress: OnProgress = ignore_progre
             claims.give_back(claim, pause_s=PAUSE_S, code=exc.code, result=result)
         else:
             claims.fail(claim, exc.code, result=result)
+    return False
 
 
 def _next_claim(test: LoadTest) -> Claim | None:

@@ -15,7 +15,7 @@ from apps.capacity.loadtests.services import delete_test, run_again, stop_test
 from apps.capacity.loadtests.working import run_here, run_next
 from apps.capacity.models import LoadPoint, LoadTest
 from apps.telemetry.models import AuditEvent
-from tests.capacity.loadtests.conftest import StandIn, begin, work_off
+from tests.capacity.loadtests.conftest import WORKLOAD, StandIn, begin, work_off
 from tests.cast import Cast
 
 pytestmark = pytest.mark.django_db
@@ -209,6 +209,21 @@ def test_a_test_that_is_stopped_under_way_keeps_what_it_measured(stand_in: Stand
     assert test.finished_at is not None
 
 
+def test_a_commands_test_is_held_from_point_to_point(stand_in: StandIn) -> None:
+    """A worker that took the next point would not have the key that the command was given."""
+    test = begin(1.0, 2.0, held=True)
+    between: list[object] = []
+
+    def look(progress: dict[str, Any]) -> None:
+        between.append(claims.take())
+
+    test = run_here(test, on_progress=look)
+    assert test.state == "done"
+    assert test.fence == 1
+    assert between
+    assert set(between) == {None}
+
+
 def test_whoever_watches_may_stop_it(stand_in: StandIn) -> None:
     stand_in.behave("slow")
     test = run_here(begin(1.0, held=True), on_progress=lambda progress: True)
@@ -326,6 +341,7 @@ def test_a_test_that_kills_its_workers_is_given_up(stand_in: StandIn) -> None:
         {"target": {"kind": "openai", "url": 5}},
         {"workload": {"kind": "trace", "rows": []}},
         {"workload": 7},
+        {"workload": {**WORKLOAD.model_dump(mode="json"), "rows": [{"at_s": -1}]}},
     ],
     ids=str,
 )
@@ -338,6 +354,14 @@ def test_rows_that_cannot_be_read_fail_and_stop_nobody_else(
     first.refresh_from_db()
     assert (first.state, first.error_code) == ("failed", "unreadable")
     assert work_off(second).state == "done"
+
+
+@pytest.mark.parametrize("hostile", [[], "x", 7, {"sources": [1]}], ids=str)
+def test_odd_conditions_keep_nobody_from_measuring(stand_in: StandIn, hostile: object) -> None:
+    test = begin(1.0, repeats=1)
+    LoadTest.objects.filter(id=test.id).update(conditions=hostile)
+    assert work_off(test).state == "done"
+    assert run_again(test_id=test.id, user=None).state == "waiting"
 
 
 def test_points_that_cannot_be_read_fail_their_test(stand_in: StandIn) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from django.utils import timezone
@@ -16,7 +16,7 @@ from tests.gateway.entries import booked
 pytestmark = pytest.mark.django_db
 
 
-def ago(**before: float) -> object:
+def ago(**before: float) -> datetime:
     return timezone.now() - timedelta(**before)
 
 
