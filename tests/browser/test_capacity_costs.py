@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import uuid
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -29,17 +30,23 @@ def shoot(page: Page, name: str) -> None:
 
 
 @pytest.fixture
-def ops(browser: Browser, furnished: Furnished) -> Iterator[BrowserContext]:
+def load_test_id(furnished: Furnished) -> uuid.UUID:
     finished: datetime = timezone.now() - timedelta(hours=2)
-    furnished.ask(lambda: make_test(name=LONG[:190], finished_at=finished))
+    return furnished.ask(lambda: make_test(name=LONG[:190], finished_at=finished)).id
+
+
+@pytest.fixture
+def ops(browser: Browser, furnished: Furnished) -> Iterator[BrowserContext]:
     context = furnished.open(browser, "root", viewport={"width": 1280, "height": 900})
     yield context
     context.close()
 
 
-def test_costs_of_a_measured_machine_and_the_memo_of_them(ops: BrowserContext) -> None:
+def test_costs_of_a_measured_machine_and_the_memo_of_them(
+    ops: BrowserContext, load_test_id: uuid.UUID
+) -> None:
     page = ops.new_page()
-    page.goto(COSTS)
+    page.goto(f"{COSTS}?test={load_test_id}")
     expect(page.get_by_role("heading", name="What it costs", level=1)).to_be_visible()
     # 0.08 dollars an hour over 38 tokens a second.
     expect(page.locator("#cost-table tbody tr").first).to_contain_text("$0.585")
@@ -59,7 +66,7 @@ def test_costs_of_a_measured_machine_and_the_memo_of_them(ops: BrowserContext) -
     shoot(page, "costs-phone")
     page.get_by_role("link", name="One-page memo").click()
     look_at_the_memo(page)
-    page.goto(f"{COSTS}price/")
+    page.goto(f"{COSTS}price/?test={load_test_id}")
     assert in_both_themes(page) == []
     check_width(page)
     shoot(page, "costs-price")
