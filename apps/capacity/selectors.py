@@ -14,9 +14,15 @@ from apps.capacity.showing.rows import Whole, whole
 UNFINISHED = (LoadTest.State.WAITING, LoadTest.State.RUNNING)
 
 
+def tests_listed() -> QuerySet[LoadTest]:
+    """All, the newest first, without their workloads: each may be a trace of megabytes."""
+    return tests_by_age().defer("workload", "rerun_of__workload")
+
+
 def tests_by_age() -> QuerySet[LoadTest]:
     """All, the newest first."""
-    return LoadTest.objects.select_related("created_by", "rerun_of").order_by("-created_at", "id")
+    tests = LoadTest.objects.select_related("created_by", "rerun_of")
+    return tests.defer("rerun_of__workload").order_by("-created_at", "id")
 
 
 def find_test(test_id: uuid.UUID) -> LoadTest | None:
@@ -58,14 +64,14 @@ def running_test() -> LoadTest | None:
 
 def newest_knees(*, most: int = 6) -> list[Whole]:
     """Of each target and model the newest test that found its knee, the newest first."""
-    done = tests_by_age().filter(state=LoadTest.State.DONE, result__knee__found=True)
-    found: dict[tuple[str, str, str], Whole] = {}
+    done = tests_listed().filter(state=LoadTest.State.DONE, result__knee__found=True)
+    found: dict[tuple[str, str, str], LoadTest] = {}
     for test in done[:200]:
         each = whole(test)
         if each.knee is None or each.target is None or each.knee.load is None:
             continue
         where = each.target.upstream or each.target.url
-        found.setdefault((each.target.via, where, each.target.model), each)
+        found.setdefault((each.target.via, where, each.target.model), test)
         if len(found) == most:
             break
-    return list(found.values())
+    return [whole(test) for test in find_tests([test.id for test in found.values()])]

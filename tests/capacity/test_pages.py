@@ -8,7 +8,9 @@ import uuid
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from pytest_django.asserts import assertContains, assertNotContains
 
@@ -306,3 +308,15 @@ def test_a_closed_loop_is_said_to_be_one(olga: Client) -> None:
 
 def test_an_unknown_test_is_not_found(olga: Client) -> None:
     assert olga.get(reverse("capacity:test", args=[uuid.uuid4()])).status_code == 404
+
+
+def test_the_list_reads_no_workload(olga: Client) -> None:
+    """A trace is megabytes; twenty-five of them would be read for a line each."""
+    for n in range(3):
+        make_test(name=f"No. {n}", loads=(1.0,), repeats=1)
+    with CaptureQueriesContext(connection) as asked:
+        assertContains(olga.get(reverse("capacity:tests")), "No. 2")
+    read = [each["sql"] for each in asked if "capacity_loadtest" in each["sql"]]
+    assert read
+    assert not [sql for sql in read if '"workload"' in sql]
+    assert len(read) <= 3

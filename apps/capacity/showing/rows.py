@@ -172,7 +172,9 @@ class Whole:
 
 
 def whole(test: LoadTest, points: Iterable[LoadPoint] = ()) -> Whole:
-    """`test` with what can be read of it. `points` may have deferred their records."""
+    """`test` with what can be read of it. `points` may have deferred their records, and `test` its
+    workload, which may be a trace of megabytes."""
+    is_deferred = "workload" in test.get_deferred_fields()
     readable, self_test, unreadable = [], None, 0
     for point in points:
         figures = _part(Figures, point.figures)
@@ -187,7 +189,7 @@ def whole(test: LoadTest, points: Iterable[LoadPoint] = ()) -> Whole:
     return Whole(
         test=test,
         target=_part(Target, test.target),
-        workload=_part(Workload, test.workload),
+        workload=None if is_deferred else _part(Workload, test.workload),
         plan=plan,
         knee=_part(Knee, result.get("knee")),
         rows=_by_load(readable, plan.promises.share if plan else None),

@@ -11,7 +11,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from apps.capacity.models import LoadTest
-from apps.capacity.selectors import UNFINISHED, find_test, tests_by_age, whole_test
+from apps.capacity.selectors import UNFINISHED, find_test, tests_listed, whole_test
 from apps.capacity.showing.charts import rate_chart, share_chart, time_chart, token_chart
 from apps.capacity.showing.conditions import conditions_of
 from apps.capacity.showing.progress import progress_of
@@ -36,7 +36,7 @@ PAGE_SIZE = 25
 @ops_page
 def tests(request: HttpRequest) -> HttpResponse:
     """All load tests, the newest first, to open or to compare."""
-    page = Paginator(tests_by_age(), PAGE_SIZE).get_page(request.GET.get("page"))
+    page = Paginator(tests_listed(), PAGE_SIZE).get_page(request.GET.get("page"))
     context = {
         "page": page,
         "tests": [_listed(test) for test in page],
