@@ -217,6 +217,7 @@ def _evals(tenant: Tenant, user: User, document: Document, answer: Message) -> A
         "set_id": labelled.id,
         "question_id": question.id,
         "label_id": label.id,
+        "gate_id": gate.id,
         "run_id": runs[0].id,
         "other_run_id": runs[1].id,
         "proposal_id": proposal.id,

@@ -9,6 +9,7 @@ from apps.capacity.views import (
     comparing,
     costs,
     exporting,
+    gates,
     home,
     planning,
     points,
@@ -43,4 +44,10 @@ urlpatterns: list[URLPattern] = [
         points.point,
         name="point",
     ),
+    path("ops/capacity/gates/", gates.gates, name="gates"),
+    path("ops/capacity/gates/new/", gates.gate_new, name="gate_new"),
+    path("ops/capacity/gates/override/", gates.override_gate, name="gate_override"),
+    path("ops/capacity/gates/<uuid:gate_id>/", gates.gate, name="gate"),
+    path("ops/capacity/gates/<uuid:gate_id>/state/", gates.gate_state, name="gate_state"),
+    path("ops/capacity/gates/<uuid:gate_id>/stop/", gates.gate_stop, name="gate_stop"),
 ]

@@ -2,14 +2,14 @@
 
 Paired by question: both answered the same ones, so what is drawn anew is the difference
 (`apps.evals.bootstrap`, 2,000 resamples, 95 %). A slice fails where the mean loss is more than its
-budget. That is the stricter reading for a slice in which chance moves the mean by more than the
-budget: no correction for the many comparisons is made, for it would let more losses pass.
+budget. Many slices are many chances for one to fall by chance alone; no correction (Holm) is made
+for that, since it would let real losses pass more easily: a gate errs on the side of refusing.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -65,6 +65,24 @@ def read_budgets(data: Mapping[str, Any]) -> Budgets:
     if found.rule not in ("mean", "bound"):
         raise ValueError("The rule is mean or bound.")
     return found
+
+
+def parse_budgets(texts: Iterable[str], rule: str) -> Budgets:
+    """`0.02` in general, `tables=0.05` of a slice. Raises ValueError with what is wrong."""
+    data: dict[str, Any] = {"rule": rule, "slices": {}}
+    for text in texts:
+        name, _, share = text.rpartition("=")
+        try:
+            value = float(share)
+        except ValueError:
+            raise ValueError(f"{text!r} is not a share such as 0.02 or tables=0.05.") from None
+        if name.strip() in ("", "default"):
+            data["default"] = value
+        elif name.strip() == "needle":
+            data["needle"] = value
+        else:
+            data["slices"][name.strip()] = value
+    return read_budgets(data)
 
 
 @dataclass(frozen=True)
