@@ -105,7 +105,7 @@ def sentences_of(figures: dict[str, Any]) -> list[str]:
     """`figures["slices"]` in the order in which they were tried, the longest first."""
     arms = figures["slices"]
     lines = [_of_slice(tokens, arm, figures["streams"]) for tokens, arm in arms.items()]
-    whole, finest = list(arms)[0], list(arms)[-1]
+    whole, finest = next(iter(arms)), list(arms)[-1]
     worst, best = arms[whole]["during"]["max_s"], arms[finest]["during"]["max_s"]
     calm = arms[whole]["before"]["max_s"]
     if None in (worst, best, calm):

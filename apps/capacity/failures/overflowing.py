@@ -42,8 +42,8 @@ def try_overflows(log: Path) -> list[Answered]:
     with engine(*options, log=log) as running, running.client() as client:
         long_prompt = _ask(client, "long prompt", words=2 * CONTEXT, tokens=8)
         long_answer = _ask(client, "long answer", words=20, tokens=2 * CONTEXT)
-    options = ("--slots", "2", "--slot-tokens", str(CONTEXT), "--shared-context")
-    with engine(*options, log=log) as running, running.client() as client, _two() as threads:
+    pooled = ("--slots", "2", "--slot-tokens", str(CONTEXT), "--shared-context")
+    with engine(*pooled, log=log) as running, running.client() as client, _two() as threads:
         both = [
             threads.submit(_ask, client, "shared pool", words=words, tokens=2 * CONTEXT)
             for words in (20, 25)

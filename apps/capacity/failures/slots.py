@@ -173,7 +173,7 @@ def _table(figures: dict[str, Any], answered: Sequence[Answered]) -> list[Row]:
 def _chart(shorts: Sequence[Record], figures: dict[str, Any]) -> str:
     summary = (
         "Each dot is a short request: when it was sent, and how long its first token took. A cross "
-        f"failed: its client gives up after {CLIENT_PATIENCE_S:g} s. In the band all slots are held."
+        f"failed: its client gives up after {CLIENT_PATIENCE_S:g} s. In the band no slot is free."
     )
     drawing = Drawing(TITLE, summary)
     drawing.key(("answered", "given up or failed"))
