@@ -8,8 +8,9 @@ Requests are not independent: one that waits for long has neighbours that wait f
 simulated queues, drawing single requests anew (the bootstrap) gave intervals that held the true
 knee in 4 of 10 searches, not in 95 of 100, and stretches of requests in 6 to 8 of 10. So the
 variance is scaled by how much more the points vary about the curve than independent requests would
-(Pearson's χ² by its degrees of freedom, McCullagh & Nelder 1989, 4.5): that held it in 91 to 97 of
-100 searches at three kinds of queue, which tests/capacity/loadtests/test_knee.py measures again.
+(Pearson's χ² by its degrees of freedom, McCullagh & Nelder 1989, 4.5), drawn towards what queues
+are like: that held it in 91 to 94 of 100 searches at three kinds of queue, other searches than
+those by which it was chosen. tests/capacity/loadtests/test_knee.py measures that again.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from apps.capacity.load.measures import Interval
 from apps.capacity.loadtests.intervals import student_t
 
 Values = NDArray[np.float64]
+# Points of simulated queues at their knee vary about so much more than independent requests.
+PRIOR_SCALE, PRIOR_DEGREES = 6.0, 6
 _STEPS = 60  # of Newton; some ten are needed
 _STEP_MAX = 3.0
 _GRID = (
@@ -119,9 +122,7 @@ def _fit(points: Sequence[Counted]) -> _Curve:
     scale = _overdispersion(good, requests, shares, degrees)
     inverse = np.linalg.inv(_information(matrix, requests, shares))
     covariance = np.asarray(inverse * scale, dtype=np.float64)
-    # Points at the same load say the same of whether the curve fits: loads count, not points.
-    loads = len({point.load for point in points})
-    return _Curve(float(beta[0]), float(beta[1]), middle, covariance, max(loads - 2, 1))
+    return _Curve(float(beta[0]), float(beta[1]), middle, covariance, max(degrees, 1))
 
 
 def _shares(logits: Values) -> Values:
@@ -134,10 +135,14 @@ def _information(matrix: Values, requests: Values, shares: Values) -> Values:
 
 
 def _overdispersion(good: Values, requests: Values, shares: Values, degrees: int) -> float:
-    """How much more the points vary than independent requests would; at least 1."""
+    """How much more the points vary than independent requests would; at least 1.
+
+    A dozen points say little of that: what queues are like counts as if PRIOR_DEGREES had said it.
+    """
     expected = requests * shares * (1 - shares) + 1e-9
     pearson = float(((good - requests * shares) ** 2 / expected).sum())
-    return max(1.0, pearson / max(degrees, 1))
+    known = PRIOR_DEGREES * PRIOR_SCALE
+    return max(1.0, (pearson + known) / (max(degrees, 1) + PRIOR_DEGREES))
 
 
 def _logit(share: float) -> float:

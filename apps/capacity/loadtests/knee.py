@@ -26,7 +26,7 @@ from apps.capacity.loadtests.plan import Knee, Plan
 
 SEARCH_POINTS_MAX = 80
 BEYOND = 1.4
-SPAN = 1.5  # loads this far from the bracket's ends are still of the curve through it
+SPAN = 2.0  # loads this far from the bracket's ends are still of the curve through it
 
 
 @dataclass(frozen=True)
