@@ -7,8 +7,9 @@ GatewayError
 │   ├── RateLimited       too many requests or tokens a minute, or calls at once  (retryable)
 │   └── BudgetExceeded    money or tokens of the day or month are used up
 ├── NoUpstream        no server of the model can take the call now               503 (retryable)
-├── StoreDown         Redis or PostgreSQL is away: refused rather than overspent 503 (retryable)
-└── ServingChanged    a route is not what it was when it was decided on          409
+└── StoreDown         Redis or PostgreSQL is away: refused rather than overspent 503 (retryable)
+
+Of no call, and so not among them: ServingChanged, where a route is decided on that has changed.
 """
 
 from __future__ import annotations
@@ -87,6 +88,7 @@ class StoreDown(GatewayError):
     status = 503
 
 
-class ServingChanged(GatewayError):
+class ServingChanged(Exception):
+    """What was compared, or seen, is not what would be put in force. `str()` says what to do."""
+
     code = "serving_changed"
-    status = 409
