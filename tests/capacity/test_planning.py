@@ -205,6 +205,15 @@ def test_slow_reading_asks_for_a_format_that_the_chip_multiplies_faster() -> Non
     assert there.why_not == "It does so already."
 
 
+def test_a_rung_that_gains_more_than_the_bottlenecks_own_is_named() -> None:
+    both = replace(PLAIN, shape=LLAMA_70B, gpus=8, promises=Promises(tpot_ms=20))
+    plan = make_plan(replace(both, demand=demand(274, 35)))
+    (advice,) = here(plan)
+    assert "4 bits" in advice
+    assert "FP8" in plan.ladder.larger
+    assert make_plan(PLAIN).ladder.larger == ""
+
+
 def test_four_bit_weights_gain_nothing_for_reading() -> None:
     reading = replace(PLAIN, promises=Promises(), demand=demand(6000, 2))
     four = replace(reading, precision=INT4)

@@ -127,9 +127,9 @@ def _hour_threshold(inputs: PlanInputs, load: Load, never: str, money: Money) ->
     each = api.month.value / max(inputs.demand.a_day * 365 / 12, 1e-9)
     hour = requests * each / 24 / inputs.gpus / (1 + inputs.assumptions.overhead)
     return (
-        f"{never} That changes at {format_money(hour)} or less for a GPU's hour (what "
-        "the API takes for the requests that fill a machine, ÷ 24 hours, its GPUs and the "
-        "overhead), or where the requests of a day come more evenly, so that fewer machines carry their peak."
+        f"{never} That changes at {format_money(hour)} or less for a GPU's hour (what the API "
+        "takes for the requests that fill a machine, ÷ 24 hours, its GPUs and the overhead). Or "
+        "where the requests of a day come more evenly, so that fewer machines carry their peak."
     )
 
 

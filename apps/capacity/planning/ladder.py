@@ -13,6 +13,7 @@ from apps.capacity.arithmetic.derived import Derived, figure, given
 from apps.capacity.arithmetic.shapes import FP8, INT4, INT8, KV8, KvPrecision, Precision
 from apps.capacity.planning.inputs import PlanInputs
 from apps.capacity.planning.phases import Phases
+from apps.capacity.planning.saying import say
 from apps.capacity.planning.serving import Load, serve
 
 
@@ -33,19 +34,31 @@ class Rung:
 class Ladder:
     bottleneck: str  # the one, in a sentence
     rungs: list[Rung]
+    larger: str  # a rung other than the bottleneck's that would gain more; "" there is none
 
 
 def ladder_of(inputs: PlanInputs, load: Load, phases: Phases) -> Ladder:
     """The three rungs, with the one to try first marked."""
     here = bottleneck_of(load, phases)
-    return Ladder(
-        bottleneck=_WORDS[here],
-        rungs=[
-            _kv_rung(inputs, load, is_here=here in ("memory", "nothing fits")),
-            _weights_rung(inputs, load, is_here=here == "bandwidth"),
-            _compute_rung(inputs, load, is_here=here == "compute"),
-        ],
-    )
+    rungs = [
+        _kv_rung(inputs, load, is_here=here in ("memory", "nothing fits")),
+        _weights_rung(inputs, load, is_here=here == "bandwidth"),
+        _compute_rung(inputs, load, is_here=here == "compute"),
+    ]
+    return Ladder(_WORDS[here], rungs, _larger(rungs))
+
+
+def _larger(rungs: list[Rung]) -> str:
+    """One change may ease two limits at once: then the bottleneck alone does not tell the best."""
+    here = next((rung for rung in rungs if rung.is_here), None)
+    if here is None:
+        return ""
+    gained = here.gain.value if here.gain else 0.0
+    others = [rung for rung in rungs if rung.gain and rung.gain.value > max(gained, 1.0) * 1.05]
+    best = max(others, key=lambda rung: rung.gain.value if rung.gain else 0.0, default=None)
+    if best is None or best.gain is None:
+        return ""
+    return f"By computation another rung gains more: {best.advice} ({say(best.gain)})"
 
 
 _WORDS = {
