@@ -34,7 +34,7 @@ STALLED = {**FIXED, "stall_every": 10, "stall_s": 0.6}
 AT_DOUBLE = Load("", "poisson", 4, 30, 100, 16)
 AT_ENGINE = (
     Load("engine, one at a time", "one at a time", 0, 12, 120, 32),
-    Load("engine, 0.5 requests/s", "constant", 0.5, 12, 120, 32),
+    Load("engine, 0.3 requests/s", "constant", 0.3, 12, 120, 32),
 )
 
 
