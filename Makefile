@@ -1,4 +1,4 @@
-.PHONY: run test fast check bench bench-ingest bench-search bench-ledger bench-gateway bench-chat bench-load bench-agreement gallery soak setup clean
+.PHONY: run test fast check bench bench-ingest bench-search bench-ledger bench-gateway bench-chat bench-load bench-agreement gallery capacity-demo soak setup clean
 
 run: ## the one-machine stack; ONCE=1 ends it after the first answer, PORT= moves it
 	@scripts/serve
@@ -35,6 +35,9 @@ bench-load: ## measure the load generator's own ceiling; EACH_S=
 
 bench-agreement: ## compare the load generator with guidellm; REPEATS=, PART=
 	@scripts/bench-agreement
+
+capacity-demo: ## measure the embedded engine: sweep, knee, costs, memo, four failures; 15 minutes
+	@scripts/capacity-demo
 
 soak: ## kill every part again and again while documents are ingested; MINUTES= (10)
 	@scripts/soak

@@ -89,10 +89,10 @@ def test_every_repository_path_exists(page: Path) -> None:
 
 @pages
 def test_every_make_target_exists(page: Path) -> None:
-    targets = set(re.findall(r"^([a-z]+):", read(ROOT / "Makefile"), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):", read(ROOT / "Makefile"), re.MULTILINE))
     text = read(page)
     code = "\n".join([*CODE.findall(text), *FENCE.findall(text)])
-    assert set(re.findall(r"^(?:\w+=\S+ )?make ([a-z]+)", code, re.MULTILINE)) <= targets
+    assert set(re.findall(r"^(?:\w+=\S+ )?make ([a-z-]+)", code, re.MULTILINE)) <= targets
 
 
 @pages

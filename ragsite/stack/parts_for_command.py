@@ -36,7 +36,7 @@ PARTS_OF: dict[str, tuple[str, ...]] = {
         (
             *("check", "collectstatic", "compilemessages", "diffsettings", "findstatic", "help"),
             *("makemessages", "makemigrations", "sendtestemail", "settings_reference", "words"),
-            *("startapp", "startproject", "version"),
+            *("show-failure", "startapp", "startproject", "version"),
         ),
         (),
     ),

@@ -80,7 +80,7 @@ def arm_of(records: Sequence[Record]) -> dict[str, Any]:
     sent, first = long.intended_s, long.first_s
     others = [gap for each in records if each is not long for gap in gaps(each)]
     begun = max((e.first_s for e in records if e is not long and e.first_s), default=0.0)
-    before = [gap for at, gap in others if begun < at - gap and at <= sent]
+    before = [gap for at, gap in others if begun <= at - gap + 1e-9 and at <= sent]
     # A gap counts as of that time where a part of it lies in it.
     during = [gap for at, gap in others if first is not None and at > sent and at - gap < first]
     return {

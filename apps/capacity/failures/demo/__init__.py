@@ -1,0 +1,1 @@
+"""`make capacity-demo`: sweep, knee, costs, memo and the four failures, on one page."""
