@@ -25,14 +25,14 @@ def start(page: Page, name: str, *, mode: str) -> None:
         ("Answer tokens, standard deviation", "0"),
         ("First token within, ms", "5000"),
         ("Each token after it within, ms", ""),
-        ("Loads", "1, 16"),
+        ("Loads", "4, 24"),
         ("Repeats of each", "1"),
     ):
         page.get_by_label(label, exact=True).fill(value)
     page.get_by_label("What is done").select_option(mode)
     page.get_by_text("Bounds", exact=True).click()
     page.get_by_label("A point lasts, seconds").fill("3")
-    page.get_by_label("The whole test, minutes at most").fill("2")
+    page.get_by_label("The whole test, minutes at most").fill("1.5")
 
 
 def test_a_load_test_is_started_watched_read_and_compared(visit: NewVisitor) -> None:

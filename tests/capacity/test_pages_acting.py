@@ -21,7 +21,7 @@ from apps.capacity.urls import urlpatterns
 from apps.gateway.calling import catalogue
 from apps.gateway.models import GatewayModel, GatewayRoute, GatewayUpstream
 from apps.telemetry.models import AuditEvent
-from tests.capacity.factories import make_test
+from tests.capacity.factories import KNEE, make_test
 from tests.cast import Cast, signed_in
 
 pytestmark = pytest.mark.django_db
@@ -100,7 +100,7 @@ def test_only_operations_see_any_page_of_capacity(cast: Cast) -> None:
 
 def test_the_form_begins_with_what_this_machine_can_do(olga: Client) -> None:
     response = olga.get(NEW)
-    assertContains(response, 'value="0.25, 0.5, 1, 2"')
+    assertContains(response, 'value="0.5, 1, 2, 4"')
     assertContains(response, "At most")
     assertContains(response, "5,000 requests, whatever happens")
 
@@ -108,6 +108,15 @@ def test_the_form_begins_with_what_this_machine_can_do(olga: Client) -> None:
 def test_the_form_begins_around_the_newest_knee(olga: Client) -> None:
     make_test()
     assertContains(olga.get(NEW), 'value="0.65, 1.3, 2.6, 5.2"')
+
+
+def test_points_are_long_enough_for_a_low_knee(olga: Client) -> None:
+    low = KNEE.model_copy(update={"load": 0.1, "load_low": 0.09, "load_high": 0.12})
+    make_test(knee=low)
+    response = olga.get(NEW)
+    assertContains(response, 'value="0.025, 0.05, 0.1, 0.2"')
+    assertContains(response, 'name="duration_s" value="600"')
+    assertContains(response, "points")
 
 
 def test_a_plan_fills_in_what_it_knows(olga: Client) -> None:
@@ -181,6 +190,8 @@ def test_a_test_is_started_and_waits_for_a_worker(olga: Client, cast: Cast, serv
         ({"repeats": "0"}, "repeats"),
         ({"repeats": "21"}, "repeats"),
         ({"duration_s": "0"}, "duration_s"),
+        ({"duration_s": "19"}, "duration_s"),
+        ({"loads": "0.001"}, "duration_s"),
         ({"duration_s": "inf"}, "duration_s"),
         ({"most_minutes": "100000"}, "most_minutes"),
         ({"most_requests": "0"}, "most_requests"),

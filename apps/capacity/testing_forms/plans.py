@@ -12,8 +12,11 @@ from pydantic import ValidationError as PartInvalid
 
 from apps.capacity.load.types import Bounds, Promises
 from apps.capacity.loadtests.plan import MOST_SECONDS, Plan
+from apps.capacity.showing.words import figure
 
 LOADS_MAX_CHARS = 400
+# Expected of a point. Of ten, none at all comes once in 22,000 points (e^-10), of five once in 150.
+LEAST_REQUESTS = 10
 _LOADS_MOST = 50
 _LOAD_HIGHEST = 100_000.0
 _ARRIVALS = (
@@ -63,7 +66,7 @@ class PlanForm(forms.Form):
         label="Kept for at least, % of requests", min_value=1, max_value=100, initial=95
     )
     duration_s = forms.FloatField(
-        label="A point lasts, seconds", min_value=1, max_value=3600, initial=20
+        label="A point lasts, seconds", min_value=1, max_value=3600, initial=30
     )
     requests = forms.IntegerField(
         label="Requests a point, at most", min_value=1, max_value=100_000, initial=400
@@ -72,7 +75,7 @@ class PlanForm(forms.Form):
         label="The whole test, minutes at most",
         min_value=0.1,
         max_value=MOST_SECONDS / 60,
-        initial=15,
+        initial=20,
     )
     most_requests = forms.IntegerField(
         label="The whole test, requests at most", min_value=1, max_value=1_000_000, initial=5000
@@ -101,15 +104,29 @@ class PlanForm(forms.Form):
         return cleaned
 
     def _check_loads(self, cleaned: Mapping[str, Any]) -> None:
-        if cleaned["arrivals"] == "closed" and any(load % 1 for load in cleaned["loads"]):
-            self.add_error("loads", "Requests at a time are whole numbers.")
+        loads, mode = cleaned["loads"], cleaned["mode"]
         promised = any(cleaned[name] for name in ("ttft_ms", "tpot_ms", "e2e_ms"))
-        if "knee" in cleaned["mode"] and not promised:
+        if cleaned["arrivals"] == "closed" and any(load % 1 for load in loads):
+            self.add_error("loads", "Requests at a time are whole numbers.")
+        elif mode == "knee" and len(loads) < 2:
+            self.add_error("loads", "A search needs two loads: the lowest and the highest.")
+        elif cleaned["arrivals"] in ("poisson", "constant"):
+            self._check_requests(min(loads), cleaned["duration_s"])
+        if "knee" in mode and not promised:
             self.add_error(
                 "ttft_ms", "The knee is the highest load that keeps a promise: give one."
             )
-        if "knee" in cleaned["mode"] and cleaned["mode"] == "knee" and len(cleaned["loads"]) < 2:
-            self.add_error("loads", "A search needs two loads: the lowest and the highest.")
+
+    def _check_requests(self, lowest: float, lasts_s: float) -> None:
+        """Random arrivals of few may well be none, and a percentile of few says nothing."""
+        if lowest * lasts_s < LEAST_REQUESTS:
+            needed = math.ceil(LEAST_REQUESTS / lowest)
+            self.add_error(
+                "duration_s",
+                f"At {figure(lowest)} a second these are about {figure(lowest * lasts_s)} "
+                f"requests, too few to tell anything. Give a point {needed:,} s, or begin with "
+                "a higher load.",
+            )
 
     def _make_plan(self, cleaned: dict[str, Any]) -> None:
         try:

@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from apps.capacity.showing.words import figure
+from apps.capacity.testing_forms.plans import LEAST_REQUESTS
 
 # Small enough for the engine of one machine: SmolLM2-135M on two cores answers about one request a
 # second of this size.
-_LOADS = (0.25, 0.5, 1.0, 2.0)
+_LOADS = (0.5, 1.0, 2.0, 4.0)
+_POINT_S = 30
 _PROMISES = {"ttft_ms": 1500, "tpot_ms": 100}
 _RATIOS = (0.25, 0.5, 1.0, 2.0)  # of a knee that is known
 # Which fields of the address ("prefill") stand for which of the form.
@@ -27,7 +29,13 @@ def beginning(*, knee: float | None, arrivals: str = "poisson") -> dict[str, Any
     if arrivals == "closed" and known:
         loads = sorted({float(max(1, round(load))) for load in loads})
     words = ", ".join(figure(float(f"{load:.2g}")).replace(",", "") for load in loads)
-    return {**_PROMISES, "loads": words, "arrivals": arrivals if known else "poisson"}
+    lasts_s = max(_POINT_S, math.ceil(1.5 * LEAST_REQUESTS / min(loads)))
+    return {
+        **_PROMISES,
+        "loads": words,
+        "arrivals": arrivals if known else "poisson",
+        "duration_s": min(lasts_s, 3600),
+    }
 
 
 def prefilled(query: Mapping[str, str]) -> dict[str, str]:

@@ -86,7 +86,9 @@ class LoadTestForm(PlanForm):
         required=False,
         help_text="Unless that is this machine: nobody else’s server is to be hit by a slip.",
     )
-    workload = forms.ChoiceField(label="Lengths of prompts and answers", choices=_WORKLOADS, initial="synthetic")
+    workload = forms.ChoiceField(
+        label="Lengths of prompts and answers", choices=_WORKLOADS, initial="synthetic"
+    )
     prompt_mean = forms.IntegerField(
         label="Prompt tokens, mean", min_value=1, max_value=1_000_000, initial=100, required=False
     )
