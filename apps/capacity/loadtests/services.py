@@ -29,7 +29,7 @@ NAME_CHARS = 200
 
 
 def new_seed() -> int:
-    """A seed that no test had before: prompts made by it are in no cache."""
+    """A seed for a test's lengths and times; its prompts are new in every run in any case."""
     return 1 + secrets.randbelow(SEED_MAX)
 
 
@@ -94,8 +94,8 @@ def run_again(
 ) -> LoadTest:
     """The same test once more: the same target, workload and plan, conditions gathered anew.
 
-    With a new seed unless `same_seed`: the same prompts again may meet caches that know them.
-    Raises LoadTest.DoesNotExist, and like `start_test`.
+    With a new seed, unless `same_seed`: then the same lengths come at the same times. Prompts are
+    new either way. Raises LoadTest.DoesNotExist, and like `start_test`.
     """
     first = LoadTest.objects.get(id=test_id)
     try:

@@ -65,7 +65,7 @@ def next_step(plan: Plan, done: Sequence[Done], *, elapsed_s: float) -> Step | E
 def job_of(
     step: Step, *, plan: Plan, target: Target, workload: Workload, done: Sequence[Done]
 ) -> Job:
-    """The point as the generator is asked for it. Each has a seed, and so prompts, of its own."""
+    """The point as the generator is asked for it. Each has a seed of its own."""
     bounds, seed = plan.bounds, plan.seed * _SEEDS_APART + step.number
     if step.purpose == "self_test":
         target = Target(kind="null")

@@ -254,7 +254,7 @@ def _add_target(parser: CommandParser) -> None:
     group.add_argument(
         "--as", dest="as_person", default="", metavar="EMAIL", help="who of operations starts it"
     )
-    group.add_argument("--same-seed", action="store_true", help="of again: the same prompts too")
+    group.add_argument("--same-seed", action="store_true", help="of again: same lengths and times")
 
 
 def _add_workload(parser: CommandParser) -> None:
