@@ -155,7 +155,8 @@ def _query(row: dict[str, Any], where: str) -> Query:
     metadata = row.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     answers = metadata.get("answers") or metadata.get("answer") or ""
-    answer = answers[0] if isinstance(answers, list) else answers
+    # Any of them is right: one a line, as gates of routes read them.
+    answer = "\n".join(dict.fromkeys(map(str, answers))) if isinstance(answers, list) else answers
     return Query(
         _id(row, where),
         _text(row, "text", where),

@@ -288,7 +288,11 @@ def _beir_question(where: str, row: Mapping[str, Any]) -> Question:
     metadata = row.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     answers = metadata.get("answers", metadata.get("answer", ""))
-    answer = answers[0] if isinstance(answers, list) and answers else answers or ""
+    answer = answers
+    if isinstance(answers, list):
+        # Any of them is right: one a line, as gates of routes read them.
+        are_texts = all(isinstance(each, str) for each in answers)
+        answer = "\n".join(dict.fromkeys(answers)) if are_texts else answers[0]
     key = fields.bounded(row.get("_id"), "“_id”", fields.KEY_MAX_CHARS)
     if not key:
         raise QuestionRefused("“_id” is empty.")
@@ -296,7 +300,7 @@ def _beir_question(where: str, row: Mapping[str, Any]) -> Question:
         where=f"queries, {where}",
         key=key,
         text=fields.question_text(row.get("text")),
-        answer=fields.bounded(answer, "The answer", fields.ANSWER_MAX_CHARS),
+        answer=fields.bounded(answer or "", "The answer", fields.ANSWER_MAX_CHARS),
         unanswerable=bool(metadata.get("is_impossible") or metadata.get("unanswerable")),
     )
 

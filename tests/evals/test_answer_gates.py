@@ -17,6 +17,7 @@ from apps.evals.answering.working import answer_next, stop_gate, work
 from apps.evals.errors import GateImpossible, NothingToMeasure
 from apps.evals.models import AnswerResult, AnswerRun, LabelledQuestion
 from apps.gateway.calling import catalogue
+from apps.gateway.calling.serving import serving_of
 from apps.gateway.models import (
     CachedResponse,
     GatewayModel,
@@ -30,6 +31,7 @@ from apps.tenants.scope import tenant_scope
 from tests.evals.gating import NOT_FOUND, Scene, few_will_do, finish, open_scene, well
 from tests.evals.labelled import TOPICS, add_question, make_set
 from tests.gateway.spending import limit
+from tests.real_parts import KEY
 from tests.retrieval.conftest import (  # noqa: F401 - fixtures
     collection,
     embedder,
@@ -283,6 +285,7 @@ def test_a_question_that_is_deleted_meanwhile_is_left_out(scene: Scene) -> None:
     assert (run.figures["questions"], run.figures["left_out"]) == (4, 1)
 
 
+@pytest.mark.slow
 def test_new_figures_of_a_model_are_rehearsed_with_needles(scene: Scene) -> None:
     run = finish(scene.start(route_id=scene.base.id, changes={"context_tokens": 4096}))
     assert run.total == 16 + 8
@@ -291,6 +294,7 @@ def test_new_figures_of_a_model_are_rehearsed_with_needles(scene: Scene) -> None
     assert {each["side"] for each in run.figures["needles"]} == {"in_force", "candidate"}
 
 
+@pytest.mark.slow
 def test_a_larger_context_passes_and_the_change_takes_nothing_out_of_service(scene: Scene) -> None:
     run = finish(scene.start(route_id=scene.base.id, changes={"context_tokens": 16384}))
     assert run.verdict == "passed", run.figures
@@ -325,3 +329,23 @@ def test_what_is_left_is_taken_up_again_when_the_broker_forgot(scene: Scene) -> 
     assert run.state == "done"
     assert not claims.is_due()
     catalogue.forget()
+
+
+@pytest.mark.slow
+def test_the_real_engine_passes_a_gate_against_itself(
+    scene: Scene, engine_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UPSTREAM_KEY_ENGINE", KEY)
+    GatewayUpstream.objects.update(
+        kind="openai", url=engine_url, key_variable="UPSTREAM_KEY_ENGINE", max_concurrency=1
+    )
+    GatewayModel.objects.update(prompt="extractive", context_tokens=2048, max_tokens=32, passages=1)
+    base = GatewayRoute.objects.select_related("model", "upstream").get(id=scene.base.id)
+    RouteApproval.objects.update(fingerprint=serving_of(base).fingerprint)
+    run = finish(scene.start(sample=4))
+    assert (run.state, run.error_code) == ("done", "")
+    # The same engine at temperature 0, asked in turn: no question is answered otherwise.
+    assert {row["candidate"] - row["in_force"] for row in run.figures["rows"]} == {0}
+    assert all(
+        each.answers[side]["text"] for each in results(run) for side in ("in_force", "candidate")
+    )

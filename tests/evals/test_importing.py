@@ -136,7 +136,7 @@ class TestBeir:
     def test_answers_come_along(self, collection: Collection, guide: Document) -> None:
         queries = lines({"_id": "q1", "text": "When?", "metadata": {"answers": ["nine", "9"]}})
         planned = plan(collection, sent("q.jsonl", queries), sent("test.tsv", "q1\tguide\t1\n"))
-        assert planned.questions[0].question.answer == "nine"
+        assert planned.questions[0].question.answer == "nine\n9"  # either is right
 
     def test_a_question_that_is_there_twice_is_a_problem(
         self, collection: Collection, guide: Document
