@@ -45,6 +45,12 @@ def test_requests_that_did_not_wait_are_no_failure() -> None:
     assert "did not show" in " ".join(slots.sentences_of(held(during_first=5.2)))
 
 
+def test_a_machine_that_was_busy_before_is_not_laid_to_the_sessions() -> None:
+    shorts = [record(0.0, None, 8.0), record(5.0, None, 13.0)]
+    figures = slots.figures_of(shorts, [record(4.0, 4.5, 15.0)])
+    assert "1 of 1 failed before, too" in " ".join(slots.sentences_of(figures))
+
+
 def arms(worst: float, ttft_s: float) -> dict[str, Any]:
     summed = {"gaps": 9, "p50_s": 0.05, "p95_s": 0.06, "max_s": 0.1}
     during = {**summed, "max_s": worst}
