@@ -254,6 +254,13 @@ GENERATION_CONCURRENCY = env.integer(
 GENERATION_QUEUE_TIMEOUT_S = env.number(
     "GENERATION_QUEUE_TIMEOUT_S", 10.0, "Longest wait for one of those places."
 )
+ROUTE_GATES = env.choice(
+    "ROUTE_GATES",
+    "on",
+    "Whether a changed route of a model answers only after its gate. warn: it answers, and the "
+    "administration says that it waits. off: nothing is asked.",
+    options=("on", "warn", "off"),
+)
 INFERENCE_THREADS = env.integer(
     "INFERENCE_THREADS", 0, "Compute threads of engine and encoder each. 0: cores minus one."
 )
