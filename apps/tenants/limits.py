@@ -68,8 +68,9 @@ def limits_for(
     if key_id is not None:
         binding |= Q(subject=Subject.KEY, subject_id__in=["", str(key_id)])
     found: dict[tuple[str, str, str], Limit] = {}
-    # The general one comes first, so that the particular one takes its place.
-    for limit in Limit.objects.filter(binding, tenant_id=tenant_id).order_by("subject_id"):
+    # The general one comes first, so that the particular one takes its place; then the tightest.
+    limits = Limit.objects.filter(binding, tenant_id=tenant_id)
+    for limit in limits.order_by("subject_id", "amount", "id"):
         found[limit.subject, limit.measure, limit.given_by] = limit
     return tuple(
         LimitRule(

@@ -43,6 +43,7 @@ STAYS = {
     "gateway_ledgerentry": "what was spent was spent; no text",
     "gateway_budgetcounter": "the same, of a month or a day",
     "telemetry_auditevent": "what people did; no text",
+    "evals_answerrun": "how a gate came out, as figures and identifiers",
     "evals_runquestion": "which passages a finished run found, as identifiers",
 }
 # A conversation remembers which collections its next question is to search, as identifiers.
