@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from apps.capacity.load.prompts import WORDS
 
 LISTS = 4
+# The kinds of questions and how many there are of each were chosen on another draw.
+_DRAWN = "second draw"
 KNOWN = (
     "January February March April May June July August September October November December",
     "Monday Tuesday Wednesday Thursday Friday Saturday Sunday",
@@ -57,7 +59,7 @@ def _by_heart() -> Iterator[Question]:
 
 def _words(number: int) -> Iterator[Question]:
     """Every other of a row of 100 different words, asked with those before it."""
-    shown = random.Random(f"words/{number}").sample(sorted(set(WORDS)), 100)  # noqa: S311
+    shown = random.Random(f"{_DRAWN}/words/{number}").sample(sorted(set(WORDS)), 100)  # noqa: S311
     for at in range(2, len(shown), 2):
         prompt = ", ".join(shown) + "\n" + ", ".join(shown[:at]) + ","
         yield Question("words", prompt, shown[at], ",")
@@ -68,7 +70,7 @@ def _copied(
 ) -> Iterator[Question]:
     """Every other element of each list, asked with its elements before it and its first letter."""
     for number in range(lists):
-        rng = random.Random(f"{name}/{number}")  # noqa: S311 - not for secrets
+        rng = random.Random(f"{_DRAWN}/{name}/{number}")  # noqa: S311 - not for secrets
         shown = [make(rng) for _ in range(length)]
         for at in range(2, length, 2):
             begun = "\n".join([*shown, "", *shown[:at]]) + "\n"
